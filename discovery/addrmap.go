@@ -41,8 +41,15 @@ func (m AddrMap[V]) Get(a netip.Addr) (V, bool) {
 }
 
 // Covers reports whether the map has an address inside the prefix. The
-// prefix's length is rounded down to a multiple of 4.
-func (m AddrMap[V]) Covers(p netip.Prefix) bool { return m.find(p.Addr(), p.Bits()) != nil }
+// prefix's length is rounded down to a multiple of 4; an IPv4-mapped prefix of
+// at least 96 bits is its IPv4 prefix.
+func (m AddrMap[V]) Covers(p netip.Prefix) bool {
+	a, length := p.Addr(), p.Bits()
+	if a.Is4In6() && length >= mappedBits {
+		a, length = a.Unmap(), length-mappedBits
+	}
+	return m.find(a, length) != nil
+}
 
 func (m AddrMap[V]) find(a netip.Addr, length int) *trieNode[V] {
 	n := m.root(a)
@@ -121,8 +128,9 @@ func DiffAddrs[V comparable](before, after AddrMap[V], changed func(a netip.Addr
 
 // An address is handled as 32 nibbles; an IPv4 address as the last 8.
 const (
-	depth    = 32
-	v4Offset = depth - 8
+	depth      = 32
+	v4Offset   = depth - 8
+	mappedBits = 96 // what stands before the IPv4 address in an IPv4-mapped one
 )
 
 func nibbles(a netip.Addr) (bytes [16]byte, offset int) {

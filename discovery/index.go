@@ -80,7 +80,12 @@ func podAddrs(p *Pod) []netip.Addr {
 	return sortedSet(slices.Clone(p.Addrs))
 }
 
+// sortedSet canonicalises, as [AddrMap] does: two spellings of one address
+// would otherwise be entered as one and removed as two.
 func sortedSet(addrs []netip.Addr) []netip.Addr {
+	for i, a := range addrs {
+		addrs[i] = a.Unmap().WithZone("")
+	}
 	slices.SortFunc(addrs, netip.Addr.Compare)
 	return slices.Compact(addrs)
 }

@@ -121,7 +121,8 @@ func (e *Editor[V]) own(name string) *namespace[V] {
 	return owned
 }
 
-// Diff calls changed for each key whose value differs between two maps.
+// Diff calls changed for each key whose value differs between two maps, or
+// that only one of them has; a missing value is given as V's zero value.
 // Values are compared with ==; namespaces that the maps share are skipped
 // without a look inside, so the cost follows the change when both maps stem
 // from one another. The order is not defined.
@@ -151,7 +152,7 @@ func diffNamespace[V comparable](name string, before, after *namespace[V], chang
 		old = before.entries
 	}
 	for entry, v := range after.entries {
-		if was := old[entry]; was != v {
+		if was, existed := old[entry]; !existed || was != v {
 			changed(Key{Namespace: name, Name: entry}, was, v)
 		}
 	}
@@ -164,7 +165,8 @@ func diffNamespace[V comparable](name string, before, after *namespace[V], chang
 
 // Derive brings a view of a map up to date: for every key whose value differs
 // between before and after, f gives the view's new value, and false drops it.
-// The view of an empty map is an empty map.
+// The view must be what f made of before; the view of an empty map is an empty
+// map.
 func Derive[V comparable, W any](view Map[W], before, after Map[V], f func(Key, V) (W, bool)) Map[W] {
 	edit := view.Edit()
 	Diff(before, after, func(k Key, _, now V) {

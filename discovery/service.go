@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -46,7 +47,12 @@ const (
 var typeNames = [...]string{"ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}
 
 // String returns the type as the Kubernetes API spells it.
-func (t Type) String() string { return typeNames[t] }
+func (t Type) String() string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return fmt.Sprintf("Type(%d)", uint8(t))
+}
 
 // TrafficPolicy is the value of an internal or external traffic policy.
 type TrafficPolicy uint8
@@ -205,6 +211,9 @@ func (s *Service) ExternallyAccessible() bool {
 func (s *Slice) Equal(o *Slice) bool {
 	if s == o {
 		return true
+	}
+	if s == nil || o == nil {
+		return false
 	}
 	return s.Name == o.Name && slices.Equal(s.Ports, o.Ports) &&
 		slices.EqualFunc(s.Endpoints, o.Endpoints, func(a, b Endpoint) bool { return a.equal(&b) })

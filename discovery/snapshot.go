@@ -19,7 +19,7 @@ type Snapshot struct {
 	// exists as well: ask [Snapshot.HasNamespace].
 	Namespaces map[string]bool
 
-	// byAddr lists, for each address, the services that it belongs to.
+	// byAddr lists, for each address, the services and pods that it belongs to.
 	byAddr AddrMap[*addrOwners]
 }
 
