@@ -11,61 +11,83 @@ type addr = netip.Addr
 
 // edit collects changes to a state; the state itself stays as it is.
 type edit struct {
+	base     *State
 	next     State
 	services *discovery.Editor[*ServicePlan]
+	changed  bool
 }
 
-func (s *State) edit() *edit { return &edit{next: *s, services: s.services.Edit()} }
+func (s *State) edit() *edit { return &edit{base: s, next: *s, services: s.services.Edit()} }
 
-// state returns the result; the edit must not be used after it.
+// state returns the result, which is the state edited if nothing changed; the
+// edit must not be used after it.
 func (e *edit) state() *State {
+	if !e.changed {
+		return e.base
+	}
 	e.next.services = e.services.Map()
 	return &e.next
 }
 
-// set replaces one service's plan. Virtual servers that equal their
-// predecessor keep its pointer, so that an unchanged one is no change.
-func (e *edit) set(p *ServicePlan) {
-	old, _ := e.services.Get(p.Owner)
-	if old != nil {
-		keepPointers(old.Servers, p.Servers)
-		e.unclaim(old.Servers)
+// setNode changes the node that the state is for.
+func (e *edit) setNode(n *Node) {
+	if e.next.node != n {
+		e.next.node, e.changed = n, true
 	}
-	e.claim(p.Servers)
-	e.services.Set(p.Owner, p)
 }
 
-// remove drops one service's plan; one that is not there is no error.
-func (e *edit) remove(owner discovery.Key) {
-	if old, ok := e.services.Get(owner); ok {
+// set replaces one service's plan; nil removes it. Virtual servers and plans
+// that equal their predecessors keep the pointer, so that an unchanged one is
+// no change.
+func (e *edit) set(owner discovery.Key, p *ServicePlan) {
+	old, _ := e.services.Get(owner)
+	switch {
+	case p == nil && old == nil:
+		return
+	case p == nil:
 		e.unclaim(old.Servers)
 		e.services.Delete(owner)
+	case old == nil:
+		e.claim(p.Servers)
+		e.services.Set(owner, p)
+	default:
+		p.Servers = withOldPointers(old.Servers, p.Servers)
+		if p.equal(old) {
+			return
+		}
+		if !slices.Equal(old.Servers, p.Servers) {
+			e.unclaim(old.Servers)
+			e.claim(p.Servers)
+		}
+		e.services.Set(owner, p)
 	}
+	e.changed = true
 }
 
-func keepPointers(old, now []*VirtualServer) {
+// withOldPointers returns the servers that are wanted now, as the old value
+// where it means the same. Both lists are sorted.
+func withOldPointers(old, now []*VirtualServer) []*VirtualServer {
+	merged := slices.Clone(now)
 	for i, v := range now {
-		at, found := slices.BinarySearchFunc(old, v.Frontend, func(o *VirtualServer, f Frontend) int { return o.Frontend.Compare(f) })
+		at, found := slices.BinarySearchFunc(old, v.Frontend, byFrontend)
 		if found && old[at].Equal(v) {
-			now[i] = old[at]
+			merged[i] = old[at]
 		}
 	}
+	return merged
 }
 
 func (e *edit) claim(servers []*VirtualServer) {
 	for a, group := range byAddr(servers) {
 		c, _ := e.next.claims.Get(a)
-		list := make([]*VirtualServer, 0, len(group)+c.len())
-		if c != nil {
-			list = append(list, c.list...)
-		}
+		list := slices.Grow(slices.Clone(c.all()), len(group))
 		for _, v := range group {
 			if len(c.at(v.Frontend)) == 0 {
 				e.next.count++
 			}
-			list = append(list, v)
+			at, _ := slices.BinarySearchFunc(list, v, precedence)
+			list = slices.Insert(list, at, v)
 		}
-		slices.SortFunc(list, precedence)
 		e.next.claims = withClaims(e.next.claims, a, list)
 	}
 }
@@ -76,7 +98,10 @@ func (e *edit) unclaim(servers []*VirtualServer) {
 		if !ok {
 			continue
 		}
-		list := slices.DeleteFunc(slices.Clone(c.list), func(v *VirtualServer) bool { return slices.Contains(group, v) })
+		list := slices.DeleteFunc(slices.Clone(c.list), func(v *VirtualServer) bool {
+			at, found := slices.BinarySearchFunc(group, v.Frontend, byFrontend)
+			return found && group[at] == v
+		})
 		left := &claims{list}
 		for _, v := range group {
 			if len(c.at(v.Frontend)) > 0 && len(left.at(v.Frontend)) == 0 {
@@ -103,11 +128,13 @@ func byAddr(servers []*VirtualServer) func(yield func(addr, []*VirtualServer) bo
 	}
 }
 
-func (c *claims) len() int {
+func byFrontend(v *VirtualServer, f Frontend) int { return v.Frontend.Compare(f) }
+
+func (c *claims) all() []*VirtualServer {
 	if c == nil {
-		return 0
+		return nil
 	}
-	return len(c.list)
+	return c.list
 }
 
 func withClaims(m discovery.AddrMap[*claims], a addr, list []*VirtualServer) discovery.AddrMap[*claims] {

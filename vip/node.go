@@ -16,6 +16,12 @@ type Node struct {
 	Addrs []netip.Addr
 	// NodePortAddrs are the local addresses on which node ports answer (P-22).
 	NodePortAddrs []netip.Addr
+	// PeerAddrs are the addresses of the cluster's other nodes, sorted: none of
+	// them may be captured as an external address (P-27, I-03).
+	PeerAddrs []netip.Addr
+	// ServiceCIDRs are the ranges that cluster addresses come from; empty if
+	// unknown. An address in them that no service has is refused (F-16).
+	ServiceCIDRs []netip.Prefix
 
 	Detector      Detector
 	MasqueradeAll bool // SNAT all traffic to cluster addresses (P-14)
@@ -41,5 +47,17 @@ func (n *Node) Equal(o *Node) bool {
 	}
 	return n.Name == o.Name && n.Zone == o.Zone && n.MasqueradeAll == o.MasqueradeAll &&
 		slices.Equal(n.Addrs, o.Addrs) && slices.Equal(n.NodePortAddrs, o.NodePortAddrs) &&
+		slices.Equal(n.PeerAddrs, o.PeerAddrs) && slices.Equal(n.ServiceCIDRs, o.ServiceCIDRs) &&
 		n.Detector.InterfacePrefix == o.Detector.InterfacePrefix && slices.Equal(n.Detector.CIDRs, o.Detector.CIDRs)
+}
+
+// family returns the addresses of one family, in their order.
+func family(addrs []netip.Addr, v6 bool) []netip.Addr {
+	var list []netip.Addr
+	for _, a := range addrs {
+		if a.Is6() == v6 {
+			list = append(list, a)
+		}
+	}
+	return list
 }

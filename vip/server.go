@@ -81,6 +81,9 @@ type Route struct {
 type Endpoint struct {
 	AddrPort netip.AddrPort
 	Local    bool // on this node
+	// Unplaced: nobody said on which node it runs, so it may be this one. It
+	// is never local to a policy (P-10), but may reach itself (P-15).
+	Unplaced bool
 }
 
 // VirtualServer is one frontend and all that a backend has to know to make it

@@ -28,6 +28,13 @@ type ServicePlan struct {
 	Warnings []string
 }
 
+// equal reports whether two plans of one service are the same; equal servers
+// share their pointer.
+func (p *ServicePlan) equal(o *ServicePlan) bool {
+	return p.Owner == o.Owner && p.HealthCheck == o.HealthCheck &&
+		slices.Equal(p.Servers, o.Servers) && slices.Equal(p.Warnings, o.Warnings)
+}
+
 // HealthCheck is a health-check node port and what it has to tell.
 type HealthCheck struct {
 	Port       uint16
@@ -40,11 +47,11 @@ type claims struct{ list []*VirtualServer }
 
 // NewState returns a state with the given plans.
 func NewState(node *Node, plans ...*ServicePlan) *State {
-	edit := (&State{node: node}).edit()
+	e := (&State{node: node}).edit()
 	for _, p := range plans {
-		edit.set(p)
+		e.set(p.Owner, p)
 	}
-	return edit.state()
+	return e.state()
 }
 
 // Node returns the node that the state was planned for; never nil in a state
@@ -138,7 +145,6 @@ func (c *claims) at(f Frontend) []*VirtualServer {
 	if c == nil {
 		return nil
 	}
-	byFrontend := func(v *VirtualServer, f Frontend) int { return v.Frontend.Compare(f) }
 	start, found := slices.BinarySearchFunc(c.list, f, byFrontend)
 	if !found {
 		return nil
@@ -197,9 +203,18 @@ func headPair(old, now *[]*VirtualServer) (was, is *VirtualServer) {
 	return was, is
 }
 
-// precedence orders claimants: by frontend, then the oldest service, then by
-// name. A service of unknown age counts as the youngest.
+// precedence orders claimants: by frontend, then cluster addresses before all
+// others (nobody can take another service's cluster address by writing it into
+// externalIPs, CVE-2020-8554), then the oldest service, then by name. A service
+// of unknown age counts as the youngest.
 func precedence(a, b *VirtualServer) int {
+	kind := 0
+	switch {
+	case a.Kind == KindClusterIP && b.Kind != KindClusterIP:
+		kind = -1
+	case a.Kind != KindClusterIP && b.Kind == KindClusterIP:
+		kind = 1
+	}
 	age := 0
 	switch {
 	case a.Created.IsZero() != b.Created.IsZero():
@@ -210,5 +225,5 @@ func precedence(a, b *VirtualServer) int {
 	default:
 		age = a.Created.Compare(b.Created)
 	}
-	return cmp.Or(a.Frontend.Compare(b.Frontend), age, a.Owner.Compare(b.Owner))
+	return cmp.Or(a.Frontend.Compare(b.Frontend), kind, age, a.Owner.Compare(b.Owner))
 }
