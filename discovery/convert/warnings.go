@@ -1,0 +1,18 @@
+package convert
+
+import "k8s.io/apimachinery/pkg/util/validation/field"
+
+// warnings collects what a conversion had to leave out, in the words of a
+// validation: field path, value, reason.
+type warnings []string
+
+func (w *warnings) invalid(path *field.Path, value any, reason string) {
+	*w = append(*w, field.Invalid(path, value, reason).Error())
+}
+
+// from takes over the warnings about another object, named by the prefix.
+func (w *warnings) from(prefix string, others []string) {
+	for _, o := range others {
+		*w = append(*w, prefix+o)
+	}
+}
