@@ -18,6 +18,9 @@ type Snapshot struct {
 	// Namespaces that exist as objects. A namespace in which a service lives
 	// exists as well: ask [Snapshot.HasNamespace].
 	Namespaces map[string]bool
+	// NamespaceLabels holds the labels of those namespaces that have any and
+	// whose source delivers them.
+	NamespaceLabels map[string]map[string]string
 
 	// byAddr lists, for each address, the services and pods that it belongs to.
 	byAddr AddrMap[*addrOwners]

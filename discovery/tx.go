@@ -13,16 +13,18 @@ type Tx struct {
 	pods       table[*Pod]
 	nodes      map[string]*Node
 	namespaces map[string]bool
+	labels     map[string]map[string]string
 	synced     bool
 	byAddr     AddrMap[*addrOwners]
 
-	nodesOwned, namespacesOwned bool // copied already by this change
+	nodesOwned, namespacesOwned, labelsOwned bool // copied already by this change
 }
 
 func newTx(before *Snapshot) *Tx {
 	return &Tx{
 		before: before, services: newTable(before.Services), pods: newTable(before.Pods),
-		nodes: before.Nodes, namespaces: before.Namespaces, synced: before.Synced, byAddr: before.byAddr,
+		nodes: before.Nodes, namespaces: before.Namespaces, labels: before.NamespaceLabels,
+		synced: before.Synced, byAddr: before.byAddr,
 	}
 }
 
@@ -85,6 +87,7 @@ func (tx *Tx) DeleteNamespace(name string) {
 	if tx.namespaces[name] {
 		delete(tx.ownNamespaces(), name)
 	}
+	tx.putLabels(name, nil)
 }
 
 // MarkSynced says that everything that exists has been delivered once.
@@ -118,13 +121,13 @@ func cloneOrMake[V any](m map[string]V) map[string]V {
 func (tx *Tx) commit() (*Snapshot, bool) {
 	nodesSame := !tx.nodesOwned || maps.Equal(tx.nodes, tx.before.Nodes)
 	namespacesSame := !tx.namespacesOwned || maps.Equal(tx.namespaces, tx.before.Namespaces)
-	if nodesSame && namespacesSame && tx.synced == tx.before.Synced && !tx.services.differs() && !tx.pods.differs() {
+	if nodesSame && namespacesSame && tx.sameLabels() && tx.synced == tx.before.Synced && !tx.services.differs() && !tx.pods.differs() {
 		return tx.before, false
 	}
 	return &Snapshot{
 		Revision: tx.before.Revision + 1, Synced: tx.synced,
 		Services: tx.services.edit.Map(), Pods: tx.pods.edit.Map(),
-		Nodes: tx.nodes, Namespaces: tx.namespaces, byAddr: tx.byAddr,
+		Nodes: tx.nodes, Namespaces: tx.namespaces, NamespaceLabels: tx.labels, byAddr: tx.byAddr,
 	}, true
 }
 
