@@ -60,3 +60,16 @@ func (e *PartialError) Error() string {
 
 // Unwrap returns the reasons, so that errors.Is and errors.As reach them.
 func (e *PartialError) Unwrap() []error { return slices.Collect(maps.Values(e.Failed)) }
+
+// AfterPartial returns what a caller of [Backend].Apply knows the dataplane to
+// hold after a partial error: all that it wanted but the frontends that failed.
+// It is nil, unknown, if a frontend failed that was not wanted: its removal can
+// only be tried again by looking.
+func AfterPartial(want *State, failure *PartialError) *State {
+	for f := range failure.Failed {
+		if want.Get(f) == nil {
+			return nil
+		}
+	}
+	return want.Without(failure.Failed)
+}

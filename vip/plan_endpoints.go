@@ -134,7 +134,7 @@ func endpoints(list []candidate) []Endpoint {
 	}
 	result := make([]Endpoint, len(list))
 	for i, c := range list {
-		result[i] = Endpoint{AddrPort: c.to, Local: c.local}
+		result[i] = Endpoint{AddrPort: c.to, Local: c.local, Unplaced: c.from.Node == ""}
 	}
 	return result
 }
