@@ -1,0 +1,201 @@
+package dnsserver
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config is everything that one server serves. It is read, never changed; the
+// zero value of each field means its default.
+type Config struct {
+	// Blocks are the server blocks. Two that share a listening address share
+	// its sockets; there, the most specific zone answers.
+	Blocks []Block
+
+	// MaxUDPSize is the largest UDP reply in octets and the size that our own
+	// OPT record announces; 512 to 4096, default 1232 (W19).
+	MaxUDPSize uint16
+	// UDPSockets is the number of sockets for each listening address; default
+	// one for each core, at most 8. A reload changes it for new addresses only.
+	UDPSockets int
+	// MaxQueries limits the queries in flight, and by that the memory that a
+	// flood can take. Beyond it UDP queries are dropped and counted, TCP
+	// clients wait. Default 4096.
+	MaxQueries int
+	// TCP holds the limits of TCP connections.
+	TCP TCPConfig
+
+	// Log takes the server's own messages and those of Errors and Log in the
+	// blocks; nil discards them.
+	Log *slog.Logger
+	// Registerer takes the metrics; nil leaves them unregistered. A reload
+	// doesn't change it.
+	Registerer prometheus.Registerer
+}
+
+// TCPConfig limits TCP connections (W24).
+type TCPConfig struct {
+	// Idle is how long a connection may wait for its next query, and how long
+	// one query may take to arrive; default 10 s.
+	Idle time.Duration
+	// Write is how long a reply may wait for a client that doesn't read;
+	// default 5 s.
+	Write time.Duration
+	// MaxConns limits connections for each listening address, MaxClientConns
+	// those of one client address; defaults 4096 and 512. Those beyond are
+	// closed at once and counted.
+	MaxConns, MaxClientConns int
+	// MaxPipelined limits the queries of one connection that are being
+	// answered; beyond it the connection is read no further. Default 128.
+	MaxPipelined int
+}
+
+// Block is one server block: zones, where they are served, and what answers.
+// What is on runs in the order of chain.go, however it was written down.
+type Block struct {
+	// Zones are domain names; "." serves all. Case and a missing final dot
+	// don't matter.
+	Zones []string
+	// Listen are the addresses "host:port" for UDP and TCP. An empty host is
+	// all addresses of both families, port 0 any free port.
+	Listen []string
+
+	// MaxUDPSize overrides that of the server when it isn't 0.
+	MaxUDPSize uint16
+	// Metrics counts the block's queries.
+	Metrics bool
+	// Errors logs failed queries.
+	Errors bool
+	// Log, when it isn't nil, writes a query log.
+	Log *LogConfig
+	// LoadBalance, when it isn't nil, shuffles the addresses of answers.
+	LoadBalance *LoadBalanceConfig
+	// Cluster answers the cluster and reverse zones; nil: none.
+	Cluster *Cluster
+	// Forwards are asked in order of the longest From that matches.
+	Forwards []ForwardConfig
+}
+
+// Defaults of [Config].
+const (
+	defaultMaxQueries     = 4096
+	defaultTCPIdle        = 10 * time.Second
+	defaultTCPWrite       = 5 * time.Second
+	defaultMaxConns       = 4096
+	defaultMaxClientConns = 512
+	defaultMaxPipelined   = 128
+)
+
+// orDefault returns v, or def when v is zero.
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// withDefaults returns the configuration with every zero field filled in.
+func (c Config) withDefaults() Config {
+	c.MaxUDPSize = orDefault(c.MaxUDPSize, defaultUDPSize)
+	c.UDPSockets = orDefault(c.UDPSockets, defaultUDPSockets())
+	c.MaxQueries = orDefault(c.MaxQueries, defaultMaxQueries)
+	c.TCP.Idle = orDefault(c.TCP.Idle, defaultTCPIdle)
+	c.TCP.Write = orDefault(c.TCP.Write, defaultTCPWrite)
+	c.TCP.MaxConns = orDefault(c.TCP.MaxConns, defaultMaxConns)
+	c.TCP.MaxClientConns = orDefault(c.TCP.MaxClientConns, defaultMaxClientConns)
+	c.TCP.MaxPipelined = orDefault(c.TCP.MaxPipelined, defaultMaxPipelined)
+	c.Log = orDefault(c.Log, slog.New(slog.DiscardHandler))
+	return c
+}
+
+// validate reports everything that is wrong, not only the first.
+func (c Config) validate() error {
+	var errs []error
+	if len(c.Blocks) == 0 {
+		errs = append(errs, errors.New("no server block"))
+	}
+	errs = append(errs, udpSizeError("server", c.MaxUDPSize))
+	for name, n := range map[string]int{
+		"udp sockets": c.UDPSockets, "max queries": c.MaxQueries, "max connections": c.TCP.MaxConns,
+		"max connections of a client": c.TCP.MaxClientConns, "max pipelined queries": c.TCP.MaxPipelined,
+	} {
+		if n < 1 {
+			errs = append(errs, fmt.Errorf("%s %d: must be at least 1", name, n))
+		}
+	}
+	served := map[string]bool{}
+	for i := range c.Blocks {
+		errs = append(errs, c.Blocks[i].validate(served)...)
+	}
+	return errors.Join(errs...)
+}
+
+// validate checks the block; served holds the pairs of address and zone that
+// other blocks have.
+func (b *Block) validate(served map[string]bool) []error {
+	name := strings.Join(b.Zones, " ")
+	var errs []error
+	fail := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("block %q: "+format, append([]any{name}, args...)...))
+	}
+	if len(b.Zones) == 0 {
+		fail("no zone")
+	}
+	if len(b.Listen) == 0 {
+		fail("no listening address")
+	}
+	if b.MaxUDPSize != 0 {
+		errs = append(errs, udpSizeError(fmt.Sprintf("block %q", name), b.MaxUDPSize))
+	}
+	for _, zone := range b.Zones {
+		if _, ok := dns.IsDomainName(zone); !ok || zone == "" {
+			fail("zone %q: not a domain name", zone)
+		}
+	}
+	for _, addr := range b.Listen {
+		if _, err := splitListen(addr); err != nil {
+			fail("%w", err)
+		}
+		for _, zone := range b.Zones {
+			key := addr + " " + dns.CanonicalName(zone)
+			if served[key] {
+				fail("zone %q on %q: already served by another block", zone, addr)
+			}
+			served[key] = true
+		}
+	}
+	return errs
+}
+
+// udpSizeError checks a maximum size of UDP replies.
+func udpSizeError(of string, size uint16) error {
+	if size < minUDPSize || size > maxUDPRequest {
+		return fmt.Errorf("%s: udp size %d: must be between %d and %d", of, size, minUDPSize, maxUDPRequest)
+	}
+	return nil
+}
+
+// splitListen parses a listening address; an empty host gives the invalid
+// address, which stands for all addresses of both families.
+func splitListen(s string) (netip.AddrPort, error) {
+	if port, ok := strings.CutPrefix(s, ":"); ok {
+		any4, err := netip.ParseAddrPort("0.0.0.0:" + port)
+		if err != nil {
+			return netip.AddrPort{}, fmt.Errorf("parsing listening address %q: bad port", s)
+		}
+		return netip.AddrPortFrom(netip.Addr{}, any4.Port()), nil
+	}
+	ap, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("parsing listening address %q: want an IP address and a port", s)
+	}
+	return ap, nil
+}

@@ -1,0 +1,158 @@
+package dnsserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+const (
+	// maxUDPRequest is the largest request read over UDP (W21).
+	maxUDPRequest = 4096
+	// udpBuffer is asked of the kernel for each direction of a socket: room
+	// for a burst while the reader is off its core.
+	udpBuffer = 1 << 20
+	// maxUDPSockets is the default's upper bound: beyond it, more sockets
+	// don't help.
+	maxUDPSockets = 8
+)
+
+// defaultUDPSockets is one socket for each core.
+func defaultUDPSockets() int { return min(runtime.GOMAXPROCS(0), maxUDPSockets) }
+
+// udpSocket is one of the sockets that share a listening address. One
+// goroutine reads it: what the bytes alone decide is answered there, the rest
+// is handed to a goroutine of its own, as far as slots are free.
+type udpSocket struct {
+	l     *listener
+	conn  *net.UDPConn
+	shard int
+	// info is set where the socket has several addresses, so that each packet
+	// has to tell which one it was sent to (W26).
+	info bool
+	// scratch is for the replies of the read loop.
+	scratch [maxUDPRequest + optLen + keepaliveLen]byte
+}
+
+// udpPacket is a datagram and the way back to its sender.
+type udpPacket struct {
+	sock *udpSocket
+	from netip.AddrPort
+	n    int
+	oob  []byte // control messages for the reply
+	buf  [maxUDPRequest]byte
+	room [oobSize]byte
+}
+
+// udpPackets are reused between datagrams.
+var udpPackets = sync.Pool{New: func() any { return new(udpPacket) }}
+
+// openUDP opens one socket of the listener.
+func openUDP(ctx context.Context, l *listener, addr netip.AddrPort, shard int) (*udpSocket, error) {
+	u := &udpSocket{l: l, shard: shard, info: !addr.Addr().IsValid() || addr.Addr().IsUnspecified()}
+	lc := net.ListenConfig{Control: func(network, address string, c syscall.RawConn) error {
+		if err := reusePort(network, address, c); err != nil || !u.info {
+			return err
+		}
+		return requestPacketInfo(network, c)
+	}}
+	conn, err := lc.ListenPacket(ctx, "udp", listenString(addr))
+	if err != nil {
+		return nil, fmt.Errorf("opening udp socket: %w", err)
+	}
+	u.conn = conn.(*net.UDPConn)         //nolint:errcheck,forcetypeassert // by network
+	_ = u.conn.SetReadBuffer(udpBuffer)  // the kernel's limit may be lower
+	_ = u.conn.SetWriteBuffer(udpBuffer) // the same
+	return u, nil
+}
+
+// loop reads until the listener stops.
+func (u *udpSocket) loop() {
+	p := u.packet()
+	for {
+		if err := u.read(p); err != nil {
+			if u.l.stopped() {
+				udpPackets.Put(p)
+				return
+			}
+			u.l.pause()
+			continue
+		}
+		if u.handle(p) {
+			p = u.packet()
+		}
+	}
+}
+
+// packet takes an empty packet from the pool.
+func (u *udpSocket) packet() *udpPacket {
+	p := udpPackets.Get().(*udpPacket) //nolint:errcheck,forcetypeassert // only we put
+	p.sock = u
+	return p
+}
+
+// read fills the packet.
+func (u *udpSocket) read(p *udpPacket) error {
+	var room []byte
+	if u.info {
+		room = p.room[:]
+	}
+	n, oobn, _, from, err := u.conn.ReadMsgUDPAddrPort(p.buf[:], room)
+	if err != nil {
+		return err //nolint:wrapcheck // only looked at, never shown
+	}
+	p.n, p.from, p.oob = n, from, replyPacketInfo(p.room[:oobn])
+	return nil
+}
+
+// handle deals with one datagram; true means that it was handed over and the
+// packet with it.
+func (u *udpSocket) handle(p *udpPacket) bool {
+	s, sv := u.l.srv, u.l.serving.Load()
+	if p.from.Port() == 0 { // nowhere to reply to
+		s.metrics.dropped(dropJunk)
+		return false
+	}
+	in, v := s.screen(sv, p, protoUDP, p.buf[:p.n], u.scratch[:])
+	if v != accept {
+		return false
+	}
+	if !s.slots.try() {
+		s.metrics.dropped(dropOverload)
+		return false
+	}
+	u.l.inflight.Add(1)
+	go u.serve(sv, p, in)
+	return true
+}
+
+// serve answers one datagram.
+func (u *udpSocket) serve(sv *serving, p *udpPacket, in inspected) {
+	defer u.l.inflight.Done()
+	defer u.l.srv.slots.release()
+	u.l.srv.serve(&query{
+		serving: sv, proto: protoUDP, shard: u.shard, in: in, raw: p.buf[:p.n], client: p,
+	})
+	udpPackets.Put(p)
+}
+
+// send implements client.
+func (p *udpPacket) send(reply []byte) error {
+	_, _, err := p.sock.conn.WriteMsgUDPAddrPort(reply, p.oob, p.from)
+	return err //nolint:wrapcheck // only counted
+}
+
+// remote implements client.
+func (p *udpPacket) remote() netip.AddrPort { return p.from }
+
+// local implements client: the address that the datagram was sent to.
+func (p *udpPacket) local() netip.AddrPort {
+	if a, ok := packetInfoAddr(p.oob); ok {
+		return netip.AddrPortFrom(a, p.sock.l.addr.Port())
+	}
+	return p.sock.l.addr
+}
