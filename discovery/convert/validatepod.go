@@ -97,8 +97,10 @@ func validateProbe(path *field.Path, p *corev1.Probe) field.ErrorList {
 		name  string
 		value int32
 	}{
-		{"initialDelaySeconds", p.InitialDelaySeconds}, {"timeoutSeconds", p.TimeoutSeconds},
-		{"periodSeconds", p.PeriodSeconds}, {"successThreshold", p.SuccessThreshold},
+		{"initialDelaySeconds", p.InitialDelaySeconds},
+		{"timeoutSeconds", p.TimeoutSeconds},
+		{"periodSeconds", p.PeriodSeconds},
+		{"successThreshold", p.SuccessThreshold},
 		{"failureThreshold", p.FailureThreshold},
 	} {
 		if n.value < 0 {
