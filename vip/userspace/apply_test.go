@@ -138,6 +138,11 @@ func TestNodePort(t *testing.T) {
 	}
 }
 
+func externalIP(v *vip.VirtualServer) *vip.VirtualServer {
+	v.Kind = vip.KindExternalIP
+	return v
+}
+
 // A frontend may take over in one round what another one listened on.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
@@ -145,14 +150,30 @@ func TestTakeOver(t *testing.T) {
 	external := freeVIP(discovery.TCP)
 	nodePort := vip.NodePortFrontend(false, external.Port, discovery.TCP)
 	n := &vip.Node{NodePortAddrs: []netip.Addr{external.Addr}}
-	have := apply(t, b, nil, state(n, server1(external, echoTCP(t, "old", "127.1.0.1:0"))))
+	have := apply(t, b, nil, state(n, externalIP(server1(external, echoTCP(t, "old", "127.1.0.1:0")))))
 	have = apply(t, b, have, state(n, server1(nodePort, echoTCP(t, "new", "127.1.0.1:0"))))
 	if got := who(t, at(external)); got != "new" {
 		t.Errorf("got %q", got)
 	}
-	if failed := partial(t, b, have, state(n, server1(nodePort, netip.MustParseAddrPort("127.1.0.1:1")), server1(external, netip.MustParseAddrPort("127.1.0.1:1")))); len(failed) != 1 || failed[external] == nil {
-		t.Errorf("two frontends for one socket: %v", failed)
+	// Both: the more precise one wins, and the other one comes back.
+	np := server1(nodePort, echoTCP(t, "node port", "127.1.0.1:0"))
+	have = apply(t, b, have, state(n, np, externalIP(server1(external, echoTCP(t, "external", "127.1.0.1:0")))))
+	if got := who(t, at(external)); got != "external" {
+		t.Errorf("an external address and a node port: got %q", got)
 	}
+	have = apply(t, b, have, state(n, np))
+	if got := who(t, at(external)); got != "node" {
+		t.Errorf("the node port alone: got %q", got)
+	}
+	// A cluster address has all ports.
+	other := external
+	other.Port++
+	have = apply(t, b, have, state(n, np, server1(other, echoTCP(t, "cluster", "127.1.0.1:0"))))
+	if got := outcome(t, external, ""); got != "refused" {
+		t.Errorf("a node port on a cluster address: %s", got)
+	}
+	apply(t, b, have, state(n, np))
+	who(t, at(external))
 }
 
 func TestApplyEndsWithContext(t *testing.T) {

@@ -58,7 +58,8 @@ type Backend struct {
 
 	mu      sync.Mutex // Apply, Cleanup and Close
 	closed  bool
-	looked  bool // at the kernel, at least once
+	looked  bool       // at the kernel, at least once
+	want    *vip.State // of this Apply, or the last
 	servers map[vip.Frontend]*server
 	unsure  map[vip.Frontend]error // what the last round could not make true
 }
@@ -75,6 +76,7 @@ func New(cfg Config) *Backend {
 		servers:  make(map[vip.Frontend]*server),
 	}
 	b.node.Store(newNode(nil))
+	b.want = vip.NewState(&vip.Node{})
 	return b
 }
 
@@ -106,7 +108,8 @@ func (b *Backend) Close() error {
 	b.stopServers()
 	b.conns.closeAll()
 	b.running.Wait()
-	return b.addrs.close()
+	b.addrs.close()
+	return nil
 }
 
 func (b *Backend) stopServers() {

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
+	"strconv"
 	"testing"
 
 	"signpost/discovery"
@@ -86,31 +88,36 @@ func BenchmarkUDPRoundTrip(b *testing.B) {
 	}
 }
 
-// manyServers makes n frontends with ten endpoints each.
-func manyServers(n int) []*vip.VirtualServer {
-	servers := make([]*vip.VirtualServer, n)
-	for i := range servers {
-		f := vip.Frontend{Addr: netip.AddrFrom4([4]byte{127, 95, byte(i >> 8), byte(i)}), Port: 31080}
-		v := server1(f)
-		for e := range 10 {
-			v.Cluster = append(v.Cluster, vip.Endpoint{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, byte(i), byte(e + 1)}), 80)})
-		}
-		servers[i] = v
+// service makes one of many services, with some endpoints.
+func service(i, endpoints int) *discovery.Service {
+	slice := &discovery.Slice{Name: "web", Ports: []discovery.EndpointPort{{Port: 8080}}}
+	for e := range endpoints {
+		addr := netip.AddrFrom4([4]byte{127, byte(100 + i>>8), byte(i), byte(e + 1)})
+		slice.Endpoints = append(slice.Endpoints, discovery.Endpoint{Addr: addr, Ready: true, Serving: true})
 	}
-	return servers
+	return &discovery.Service{
+		Key:        discovery.Key{Namespace: "default", Name: "s" + strconv.Itoa(i)},
+		ClusterIPs: []netip.Addr{netip.AddrFrom4([4]byte{127, 95, byte(i >> 8), byte(i)})},
+		Ports:      []discovery.Port{{Port: 31080}},
+		Slices:     []*discovery.Slice{slice},
+	}
 }
 
 // 10,000 frontends × 10 endpoints: the first round, and one endpoint's change.
 func BenchmarkApply10000(b *testing.B) {
-	servers := manyServers(10000)
-	full := state(nil, servers...)
-	fewer := *servers[5000]
-	fewer.Cluster = fewer.Cluster[1:]
-	fewer.Owner = discovery.Key{Namespace: "default", Name: "s5000"}
-	changed := append([]*vip.VirtualServer(nil), servers...)
-	changed[5000] = &fewer
+	store := discovery.NewStore()
+	before := store.Update(func(tx *discovery.Tx) {
+		for i := range 10000 {
+			tx.PutService(service(i, 10))
+		}
+	})
+	after := store.Update(func(tx *discovery.Tx) { tx.PutService(service(5000, 9)) })
+	node := &vip.Node{}
+	full := vip.Planner{}.Plan(before, node)
+	states := [2]*vip.State{full, vip.Planner{}.Next(full, before, after, node)}
 
 	b.Run("first", func(b *testing.B) {
+		b.ReportAllocs()
 		for b.Loop() {
 			back := New(Config{})
 			apply(b, back, nil, full)
@@ -121,7 +128,6 @@ func BenchmarkApply10000(b *testing.B) {
 	})
 	b.Run("change", func(b *testing.B) {
 		back := newBackend(b, Config{})
-		states := [2]*vip.State{full, stateLike(full, changed)}
 		have := apply(b, back, nil, full)
 		i := 0
 		b.ReportAllocs()
@@ -129,18 +135,9 @@ func BenchmarkApply10000(b *testing.B) {
 			i++
 			have = apply(b, back, have, states[i%2])
 		}
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		b.ReportMetric(float64(m.StackInuse)/10000, "stack-B/frontend")
 	})
-}
-
-// stateLike makes a state that shares every unchanged server with another one.
-func stateLike(like *vip.State, servers []*vip.VirtualServer) *vip.State {
-	plans := make([]*vip.ServicePlan, 0, len(servers))
-	for _, v := range servers {
-		keep := like.Get(v.Frontend)
-		if len(keep.Cluster) != len(v.Cluster) {
-			keep = v
-		}
-		plans = append(plans, &vip.ServicePlan{Owner: keep.Owner, Servers: []*vip.VirtualServer{keep}})
-	}
-	return vip.NewState(like.Node(), plans...)
 }

@@ -22,17 +22,20 @@
 //     filter on the listener, so that whoever is not let in gets no answer at
 //     all. Should the kernel refuse the filter (too many ranges), they are
 //     accepted and reset instead.
-//   - An address that is not local is made so by a route of type local with
-//     [RouteProtocol]: it is recognised by that number after a restart, adopted,
-//     and goes with the last user of the address, which may be an established
-//     connection, or in Cleanup.
+//   - Addresses that are not local are made so by routes of type local with
+//     [RouteProtocol]: one for each service range that the node knows, which also
+//     makes addresses that no service has refuse (F-16), and one for each other
+//     address. They are recognised by that number after a restart, adopted, and
+//     go with their last user, which may be an established connection, or in
+//     Cleanup.
+//   - Where a service has an address and port of its own, a node port makes way.
 //
 // What it can't do, by its nature:
 //
 //   - The endpoint sees this node's address, not the client's: SNAT is always on.
 //   - SCTP: each such frontend is reported as failed.
-//   - A frontend that refuses some sources and serves others has to accept the
-//     refused ones first, and resets them; UDP gets no answer then.
+//   - A frontend that refuses some sources and serves or drops others has to
+//     accept the refused ones first, and resets them; UDP gets no answer then.
 //   - [vip.Detector].InterfacePrefix: a socket doesn't tell by which interface a
 //     client came, so only CIDRs make a client a pod.
 //   - A made-local address answers on all ports on which a process of this

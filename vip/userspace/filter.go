@@ -2,6 +2,7 @@ package userspace
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -192,8 +193,8 @@ func attach(c syscall.RawConn, code []bpf.Instruction) error {
 
 func detach(fd int) error {
 	err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0)
-	if err == unix.ENOENT { // there was none
-		return nil
+	if err != nil && !errors.Is(err, unix.ENOENT) { // ENOENT: there was none
+		return fmt.Errorf("detaching: %w", err)
 	}
-	return err
+	return nil
 }

@@ -39,7 +39,7 @@ func (c Config) withDefaults() Config {
 
 func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
 	var d net.Dialer
-	return d.DialContext(ctx, network, to.String())
+	return d.DialContext(ctx, network, to.String()) //nolint:wrapcheck // the callers say what for
 }
 
 // fileShare is an eighth of the files that this process may open: a connection

@@ -103,13 +103,45 @@ func TestMadeLocal(t *testing.T) {
 	}
 }
 
+// F-16: a service range is local as a whole, so what nobody has is refused.
+func TestServiceRange(t *testing.T) {
+	if !inNamespace(t) {
+		return
+	}
+	n := &vip.Node{ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("fd00:96::/112"), netip.MustParsePrefix("127.96.0.0/16")}}
+	const range4, range6, external = "10.96.0.0/16", "fd00:96::/112", "203.0.113.9/32"
+	e := echoTCP(t, "web", "127.1.0.1:0")
+	in, out := server1(front("10.96.0.1:80"), e), server1(front("203.0.113.9:80"), e)
+	b := newBackend(t, Config{})
+	have := apply(t, b, nil, state(&vip.Node{}, in))
+	wantRoutes(t, "no range known", "10.96.0.1/32")
+	have = apply(t, b, have, state(n, in, out))
+	wantRoutes(t, "ranges", range4, range6, external)
+	who(t, "10.96.0.1:80")
+	who(t, "203.0.113.9:80")
+	for _, nobodys := range []string{"10.96.0.2:80", "10.96.255.254:1", "[fd00:96::77]:80"} {
+		if got := outcome(t, front(nobodys), ""); got != "refused" {
+			t.Errorf("%s: %s", nobodys, got)
+		}
+	}
+	have = apply(t, b, have, state(n))
+	wantRoutes(t, "no service", range4, range6)
+	have = apply(t, b, have, state(n, in))
+	wantRoutes(t, "one in the range", range4, range6)
+	have = apply(t, b, have, state(&vip.Node{}, in))
+	wantRoutes(t, "no range again", "10.96.0.1/32")
+	who(t, "10.96.0.1:80")
+	apply(t, b, have, vip.NewState(&vip.Node{}))
+	wantRoutes(t, "nothing")
+}
+
 // X14, X13: what an earlier process left is adopted or removed, what others
 // made stays; Cleanup takes everything of ours.
 func TestRestartAdopts(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
-	foreign := (&netlinkRoutes{lo: 1}).route(netip.MustParseAddr("10.96.0.200"))
+	foreign := (&netlinkRoutes{lo: 1}).route(netip.MustParsePrefix("10.96.0.200/32"))
 	foreign.Protocol = unix.RTPROT_STATIC
 	if err := netlink.RouteAdd(foreign); err != nil {
 		t.Fatal(err)
@@ -129,7 +161,7 @@ func TestRestartAdopts(t *testing.T) {
 	who(t, "10.96.0.1:80")
 	who(t, "10.96.0.200:80")
 
-	if err := netlink.RouteDel((&netlinkRoutes{lo: 1}).route(keep.Frontend.Addr)); err != nil { // X02: somebody deletes it
+	if err := netlink.RouteDel((&netlinkRoutes{lo: 1}).route(host(keep.Frontend.Addr))); err != nil { // X02: somebody deletes it
 		t.Fatal(err)
 	}
 	apply(t, second, nil, have)
@@ -152,7 +184,7 @@ func TestWatch(t *testing.T) {
 		return
 	}
 	b := newBackend(t, Config{})
-	used, unused := front("10.96.0.1:80"), netip.MustParseAddr("10.96.0.2")
+	used, unused := front("10.96.0.1:80"), netip.MustParsePrefix("10.96.0.2/32")
 	r := &netlinkRoutes{lo: 1}
 	e := echoTCP(t, "web", "127.1.0.1:0")
 	want := apply(t, b, nil, state(nil, server1(used, e)))
@@ -168,7 +200,7 @@ func TestWatch(t *testing.T) {
 	})
 	<-started
 	eventually(t, "drift seen", func() bool { // the subscription is made at some time
-		_ = netlink.RouteDel(r.route(used.Addr))
+		_ = netlink.RouteDel(r.route(host(used.Addr)))
 		select {
 		case <-drifted:
 			return true
@@ -177,7 +209,7 @@ func TestWatch(t *testing.T) {
 		}
 	})
 	for err := error(nil); err == nil; { // and nothing more of it
-		err = netlink.RouteDel(r.route(used.Addr))
+		err = netlink.RouteDel(r.route(host(used.Addr)))
 	}
 	if err := netlink.RouteAdd(r.route(unused)); err != nil {
 		t.Fatal(err)
@@ -196,8 +228,8 @@ type fakeRoutes struct {
 }
 
 func (f *fakeRoutes) list() (foreign, own []netip.Prefix, err error) { return nil, f.own, f.listErr }
-func (f *fakeRoutes) add(netip.Addr) error                           { return f.addErr }
-func (f *fakeRoutes) remove(netip.Addr) error                        { return f.removeErr }
+func (f *fakeRoutes) add(netip.Prefix) error                         { return f.addErr }
+func (f *fakeRoutes) remove(netip.Prefix) error                      { return f.removeErr }
 func (f *fakeRoutes) close()                                         {}
 
 // X18: what lacks a privilege says which, and is the only thing that fails.
@@ -210,7 +242,7 @@ func TestWithoutPrivilege(t *testing.T) {
 	}{
 		{"no CAP_NET_ADMIN", &fakeRoutes{addErr: unix.EPERM}, "CAP_NET_ADMIN is missing"},
 		{"no netlink", &fakeRoutes{listErr: errors.New("opening netlink: not here")}, "opening netlink"},
-		{"no IPv4", &fakeRoutes{addErr: unix.ENODEV}, "making 10.96.0.1 a local address"},
+		{"no IPv4", &fakeRoutes{addErr: unix.ENODEV}, "making 10.96.0.1/32 local"},
 	} {
 		b := newBackend(t, Config{})
 		b.addrs = newAddresses(test.kernel)

@@ -49,7 +49,7 @@ func (r *netlinkRoutes) list() (foreign, own []netip.Prefix, err error) {
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		err := r.handle.RouteListFilteredIter(family, wanted, mask, func(route netlink.Route) bool {
 			switch p, ok := destination(&route); {
-			case ok && route.Protocol == RouteProtocol && p.IsSingleIP():
+			case ok && route.Protocol == RouteProtocol:
 				own = append(own, p)
 			case ok:
 				foreign = append(foreign, p)
@@ -76,24 +76,24 @@ func destination(route *netlink.Route) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr.Unmap(), bits), true
 }
 
-func (r *netlinkRoutes) add(addr netip.Addr) error {
+func (r *netlinkRoutes) add(p netip.Prefix) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	return r.handle.RouteAdd(r.route(addr))
+	return r.handle.RouteAdd(r.route(p)) //nolint:wrapcheck // addresses does
 }
 
-func (r *netlinkRoutes) remove(addr netip.Addr) error {
+func (r *netlinkRoutes) remove(p netip.Prefix) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	return r.handle.RouteDel(r.route(addr))
+	return r.handle.RouteDel(r.route(p)) //nolint:wrapcheck // addresses does
 }
 
-func (r *netlinkRoutes) route(addr netip.Addr) *netlink.Route {
+func (r *netlinkRoutes) route(p netip.Prefix) *netlink.Route {
 	return &netlink.Route{
 		LinkIndex: r.lo,
-		Dst:       &net.IPNet{IP: addr.AsSlice(), Mask: net.CIDRMask(addr.BitLen(), addr.BitLen())},
+		Dst:       &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())},
 		Table:     unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Scope: netlink.SCOPE_HOST,
 		Protocol: RouteProtocol,
 	}

@@ -75,9 +75,22 @@ func (s *server) listenAddrs(v *vip.VirtualServer) []netip.Addr {
 	case refusesAll(v):
 		return nil
 	case s.frontend.IsNodePort():
-		return s.b.node.Load().nodePortAddrs(s.frontend.Is6())
+		return s.nodePortAddrs()
 	}
 	return []netip.Addr{s.frontend.Addr}
+}
+
+// nodePortAddrs are the node port addresses of the family, without those where
+// another frontend has the port, or a service all ports.
+func (s *server) nodePortAddrs() []netip.Addr {
+	var list []netip.Addr
+	for _, a := range s.b.node.Load().NodePortAddrs {
+		there := vip.Frontend{Addr: a, Port: s.frontend.Port, Protocol: s.frontend.Protocol}
+		if a.Is6() == s.frontend.Is6() && s.b.want.Get(there) == nil && !s.b.want.Kinds(a).Captured() {
+			list = append(list, a)
+		}
+	}
+	return list
 }
 
 func (s *server) listen(addr netip.Addr) error {
@@ -92,7 +105,7 @@ func (s *server) listen(addr netip.Addr) error {
 		opened, err = s.listenTCP(at)
 	}
 	if err != nil {
-		return fmt.Errorf("listening on %s/%s: %w", at, s.frontend.Protocol, explain(err))
+		return fmt.Errorf("opening %s/%s: %w", at, s.frontend.Protocol, explain(err))
 	}
 	s.sockets[addr] = opened
 	return nil

@@ -1,6 +1,7 @@
 package userspace
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -59,7 +60,7 @@ func (r *receiver) next() (*datagram, netip.AddrPort, error) {
 	n, from, err := r.conn.ReadFromUDPAddrPort(d.buffer[:])
 	if err != nil {
 		d.free()
-		return nil, netip.AddrPort{}, err
+		return nil, netip.AddrPort{}, fmt.Errorf("receiving: %w", err)
 	}
 	d.bytes = d.buffer[:n]
 	return d, from, nil
@@ -72,13 +73,13 @@ func (r *receiver) ready() error {
 		_, _, pending = unix.Recvfrom(int(fd), nil, unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		return pending != unix.EAGAIN
 	})
+	if err == nil && !errors.Is(pending, unix.EINTR) {
+		err = pending
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("waiting for a datagram: %w", err)
 	}
-	if pending == unix.EINTR {
-		return nil
-	}
-	return pending
+	return nil
 }
 
 // datagram is a borrowed buffer that the largest datagram fits in.

@@ -48,17 +48,6 @@ func (n *node) admits(v *vip.VirtualServer, client, local netip.Addr) bool {
 
 func (n *node) admitsSelf(v *vip.VirtualServer) bool { return slices.ContainsFunc(n.Addrs, v.Admits) }
 
-// nodePortAddrs returns the addresses of one family on which node ports answer.
-func (n *node) nodePortAddrs(v6 bool) []netip.Addr {
-	var list []netip.Addr
-	for _, a := range n.NodePortAddrs {
-		if a = a.Unmap(); a.Is6() == v6 {
-			list = append(list, a)
-		}
-	}
-	return list
-}
-
 // action is what becomes of a client.
 type action uint8
 
@@ -81,9 +70,10 @@ func act(v *vip.VirtualServer, s vip.Source) action {
 }
 
 // refusesAll reports whether no client at all gets anything but a refusal: the
-// kernel does that best, by having no socket there.
+// kernel does that best, by having no socket there. Who is outside of the
+// source ranges is not even to know that nobody is there.
 func refusesAll(v *vip.VirtualServer) bool {
-	return !slices.ContainsFunc(vip.Sources[:], func(s vip.Source) bool { return act(v, s) != reject })
+	return !v.Restricted && !slices.ContainsFunc(vip.Sources[:], func(s vip.Source) bool { return act(v, s) != reject })
 }
 
 // judge says what becomes of one client, and if it is served, the endpoints to

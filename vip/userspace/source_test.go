@@ -106,6 +106,7 @@ func TestTCPSourceRanges(t *testing.T) {
 		{"none usable", restricted(server1(f, e)), []visit{{"127.0.0.9", "nothing"}, {"127.0.0.5", "nothing"}}},
 		{"other family", restricted(server1(f, e), "fd00::/8", "::/0"), []visit{{"127.0.0.9", "nothing"}}},
 		{"node let in, so the VIP too", restricted(server1(f, e), "127.0.0.5/32"), []visit{{"127.0.0.5", "web-1"}, {f.Addr.String(), "web-1"}, {"127.0.0.6", "nothing"}}},
+		{"nobody there, and only those let in know", restricted(server1(f), "127.0.0.9/32"), []visit{{"127.0.0.9", "reset"}, {"127.0.0.8", "nothing"}}},
 		{"open again", server1(f, e), []visit{{"127.0.0.9", "web-1"}}},
 	} {
 		have = apply(t, b, have, state(n, test.v))

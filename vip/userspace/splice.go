@@ -1,6 +1,7 @@
 package userspace
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -35,11 +36,13 @@ func copyStream(to, from *net.TCPConn) error {
 	buffer := heads.Get().(*[headBuffer]byte)
 	n, err := io.CopyBuffer(struct{ io.Writer }{to}, io.LimitReader(from, head), buffer[:])
 	heads.Put(buffer)
-	if err != nil || n < head {
-		return err
+	if err == nil && n == head {
+		_, err = io.Copy(to, from)
 	}
-	_, err = io.Copy(to, from)
-	return err
+	if err != nil {
+		return fmt.Errorf("copying: %w", err)
+	}
+	return nil
 }
 
 const headBuffer = 4 << 10

@@ -2,6 +2,7 @@ package userspace
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -30,7 +31,7 @@ func (s *server) listenTCP(at netip.AddrPort) (socket, error) {
 	config.SetMultipathTCP(false) // socket filters don't work on it
 	l, err := config.Listen(s.b.ctx, "tcp", at.String())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("listening: %w", err)
 	}
 	t.listener = l.(*net.TCPListener)
 	s.b.running.Go(t.accept)

@@ -68,7 +68,7 @@ func TestTCPHalfCloseByEndpoint(t *testing.T) {
 	f := freeVIP(discovery.TCP)
 	apply(t, b, nil, state(nil, server1(f, l.Addr().(*net.TCPAddr).AddrPort())))
 	c := connect(t, at(f))
-	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Fatalf("reading: %v, want EOF", err)
 	}
 	io.WriteString(c, "still here")

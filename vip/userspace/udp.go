@@ -29,7 +29,7 @@ func (s *server) listenUDP(at netip.AddrPort) (socket, error) {
 	config := net.ListenConfig{Control: s.prepare}
 	c, err := config.ListenPacket(s.b.ctx, "udp", at.String())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("listening: %w", err)
 	}
 	u := &udpSocket{s: s, at: at, conn: c.(*net.UDPConn), sessions: make(map[netip.AddrPort]*session)}
 	if u.in, err = newReceiver(u.conn); err != nil {
