@@ -1,0 +1,135 @@
+package admin
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"signpost/discovery"
+	"signpost/vip"
+)
+
+// View is what the server holds at one moment.
+type View struct {
+	Desired *discovery.Snapshot
+	// Plan and Applied are the dataplane's states; nil without a dataplane and
+	// before the first plan.
+	Plan, Applied *vip.State
+	// Records yields every record of the zones that the server answers for.
+	Records iter.Seq[Record]
+	Status  Status
+	// Changed is closed once there is a newer view.
+	Changed <-chan struct{}
+}
+
+// Filter chooses objects; an empty field chooses all.
+type Filter struct{ Namespace, Name string }
+
+// item is one object of a listing.
+type item struct {
+	namespace, name, id string // id tells objects of one name apart
+	object              any
+}
+
+// resources maps a name to what lists its objects.
+var resources = map[string]func(*View) []item{
+	Services:       services,
+	Endpoints:      endpoints,
+	Pods:           pods,
+	Records:        records,
+	VirtualServers: func(v *View) []item { return virtualServers(v.Plan, v.Applied) },
+}
+
+func services(v *View) []item {
+	list := make([]item, 0, v.Desired.Services.Len())
+	for k, s := range v.Desired.Services.All() {
+		list = append(list, item{k.Namespace, k.Name, "", serviceObject(s)})
+	}
+	return list
+}
+
+// endpoints lists an object for each service that can have endpoints.
+func endpoints(v *View) []item {
+	list := make([]item, 0, v.Desired.Services.Len())
+	for k, s := range v.Desired.Services.All() {
+		if s.Kind != discovery.ExternalName {
+			list = append(list, item{k.Namespace, k.Name, "", endpointsObject(s)})
+		}
+	}
+	return list
+}
+
+func pods(v *View) []item {
+	list := make([]item, 0, v.Desired.Pods.Len())
+	for k, p := range v.Desired.Pods.All() {
+		list = append(list, item{k.Namespace, k.Name, "", podObject(p)})
+	}
+	return list
+}
+
+func records(v *View) []item {
+	var list []item
+	for r := range v.Records {
+		r.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: "Record"}
+		list = append(list, item{r.Namespace, r.Name, fmt.Sprint(r.Owner, " ", r.Type, " ", r.Data), &r})
+	}
+	return list
+}
+
+// virtualServers lists a plan. With a known applied state each server tells
+// whether it is in it.
+func virtualServers(plan, applied *vip.State) []item {
+	if plan == nil {
+		return nil
+	}
+	list := make([]item, 0, plan.Len())
+	for server := range plan.All() {
+		object := virtualServerObject(server)
+		for _, loser := range plan.Losers(server.Frontend) {
+			object.Losers = append(object.Losers, loser.Owner.String())
+		}
+		if applied != nil {
+			isApplied := server.Equal(applied.Get(server.Frontend))
+			object.Applied = &isApplied
+		}
+		list = append(list, item{server.Owner.Namespace, server.Owner.Name, object.Frontend, object})
+	}
+	return list
+}
+
+// PlanList lists a plan's virtual servers without a server.
+func PlanList(plan *vip.State, f Filter) (*List, error) {
+	return newList(choose(virtualServers(plan, nil), f), 0)
+}
+
+// choose returns the items that the filter lets through, in order. Virtual
+// servers of one service keep the order of their frontends.
+func choose(items []item, f Filter) []item {
+	items = slices.DeleteFunc(items, func(i item) bool {
+		return (f.Namespace != "" && i.namespace != f.Namespace) || (f.Name != "" && i.name != f.Name)
+	})
+	slices.SortStableFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+	})
+	return items
+}
+
+func newList(items []item, revision uint64) (*List, error) {
+	list := &List{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"},
+		Metadata: metav1.ListMeta{ResourceVersion: fmt.Sprint(revision)},
+		Items:    make([]json.RawMessage, len(items)),
+	}
+	for i, one := range items {
+		text, err := json.Marshal(one.object)
+		if err != nil {
+			return nil, fmt.Errorf("encoding %s/%s: %w", one.namespace, one.name, err)
+		}
+		list.Items[i] = text
+	}
+	return list, nil
+}

@@ -1,0 +1,67 @@
+package corefile
+
+import (
+	"net/netip"
+	"time"
+
+	"signpost/discovery/manifest"
+	"signpost/dnsserver"
+)
+
+// Config is what a Corefile says.
+type Config struct {
+	Servers []*Server
+
+	Manifests *manifest.Config // nil: the source is an API server
+	VIP       *VIP             // nil: no dataplane
+	Admin     string           // "unix://PATH"; empty: the default
+
+	Health  []string // addresses, each once
+	Ready   []string
+	Metrics []string
+	// Lameduck is how long to go on answering after the signal to end: the
+	// longest of all blocks.
+	Lameduck time.Duration
+	Reload   Reload
+}
+
+// Server is one server block.
+type Server struct {
+	File string
+	Line int
+
+	Addresses  []Address
+	Bind       []string // addresses and interfaces; empty: all
+	BindExcept []string
+
+	// Block is what the DNS server needs of it. Zones and Listen are empty:
+	// they follow from Addresses, Bind and the machine's interfaces. Cluster
+	// is empty too: it follows from the field below and the source.
+	Block   dnsserver.Block
+	Cluster *Cluster // nil: none
+}
+
+// Reload says when to look at the Corefile again.
+type Reload struct {
+	Interval time.Duration // 0: never
+	Jitter   time.Duration
+}
+
+// VIP is the dataplane.
+type VIP struct {
+	File string
+	Line int
+
+	Mode              string
+	Scheduler         string
+	ClusterCIDRs      []netip.Prefix
+	InterfacePrefix   string
+	MasqueradeAll     bool
+	NodeName          string
+	NodePortPrimary   bool           // node_port_addresses primary
+	NodePortAddresses []netip.Prefix // empty: as the mode does it
+	Healthz           string
+	MinSyncPeriod     time.Duration
+	SyncPeriod        time.Duration
+	Gate              bool
+}

@@ -1,0 +1,95 @@
+package corefile
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected parts of testdata")
+
+// TestCorpus reads each archive of testdata: a Corefile and what it imports,
+// then either the lines of its errors or what it means.
+func TestCorpus(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("finding testdata: %v, %d files", err, len(files))
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			corpusFile(t, file)
+		})
+	}
+}
+
+func corpusFile(t *testing.T, file string) {
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	t.Setenv("SIGNPOST_TEST_PORT", "5353")
+	for _, f := range archive.Files {
+		if err := os.WriteFile(f.Name, f.Data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := Load("Corefile", Options{})
+	got := strings.ReplaceAll(outcome(config, err), dir, "DIR")
+	expected := &archive.Files[len(archive.Files)-1]
+	if *update {
+		expected.Data = []byte(got)
+		if err := os.WriteFile(path, txtar.Format(archive), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(string(expected.Data), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func outcome(c *Config, err error) string {
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	var b strings.Builder
+	for _, s := range c.Servers {
+		fmt.Fprintf(&b, "block %s:%d %v", s.File, s.Line, s.Addresses)
+		if len(s.Bind) > 0 {
+			fmt.Fprintf(&b, " bind %q except %q", s.Bind, s.BindExcept)
+		}
+		fmt.Fprintf(&b, "\n  errors=%t metrics=%t loadbalance=%t\n", s.Block.Errors, s.Block.Metrics, s.Block.LoadBalance != nil)
+		if s.Block.Log != nil {
+			fmt.Fprintf(&b, "  log %+v\n", *s.Block.Log)
+		}
+		if k := s.Cluster; k != nil {
+			shown := k.DNS
+			fmt.Fprintf(&b, "  selects %t %t\n", shown.Labels != nil, shown.NamespaceLabels != nil)
+			shown.Labels, shown.NamespaceLabels = nil, nil
+			fmt.Fprintf(&b, "  kubernetes %+v startup=%s api=%+v\n", shown, k.StartupTimeout, k.API)
+		}
+		for _, f := range s.Block.Forwards {
+			fmt.Fprintf(&b, "  forward %+v\n", f)
+		}
+	}
+	if c.Manifests != nil {
+		fmt.Fprintf(&b, "manifests %+v\n", *c.Manifests)
+	}
+	if c.VIP != nil {
+		fmt.Fprintf(&b, "vip %+v\n", *c.VIP)
+	}
+	fmt.Fprintf(&b, "health=%q lameduck=%s ready=%q metrics=%q reload=%+v admin=%q\n",
+		c.Health, c.Lameduck, c.Ready, c.Metrics, c.Reload, c.Admin)
+	return b.String()
+}

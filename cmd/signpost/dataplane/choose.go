@@ -1,0 +1,121 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+
+	"signpost/vip"
+	"signpost/vip/userspace"
+)
+
+// maker makes the backend of one mode. Making one touches nothing.
+type maker struct {
+	mode string
+	make func(log *slog.Logger) vip.Backend
+}
+
+// makers lists the backends in the order in which mode auto tries them.
+var makers = []maker{
+	{"userspace", func(log *slog.Logger) vip.Backend { return userspace.New(userspace.Config{Log: log}) }},
+}
+
+// Auto is the mode that takes the first backend that can run.
+const Auto = "auto"
+
+// Rejection says why a backend was not chosen.
+type Rejection struct {
+	Mode   string
+	Reason error
+}
+
+// Modes returns the names of all backends, in the order of mode auto.
+func Modes() []string {
+	names := make([]string, len(makers))
+	for i, m := range makers {
+		names[i] = m.mode
+	}
+	return names
+}
+
+// Choose returns the backend for a mode, and those that auto passed over.
+// The caller has to [Close] the backend.
+func Choose(ctx context.Context, mode string, log *slog.Logger) (vip.Backend, []Rejection, error) {
+	candidates, err := candidates(mode)
+	if err != nil {
+		return nil, nil, fmt.Errorf("choosing the dataplane: %w", err)
+	}
+	var rejected []Rejection
+	for _, m := range candidates {
+		backend := m.make(log)
+		probeErr := backend.Probe(ctx)
+		if probeErr == nil {
+			return backend, rejected, nil
+		}
+		rejected = append(rejected, Rejection{m.mode, errors.Join(probeErr, Close(backend))})
+	}
+	reasons := make([]string, len(rejected))
+	for i, r := range rejected {
+		reasons[i] = fmt.Sprintf("mode %s: %v", r.Mode, r.Reason)
+	}
+	return nil, nil, fmt.Errorf("choosing the dataplane: this machine can't run it: %s", strings.Join(reasons, "; "))
+}
+
+// candidates returns the makers of a mode: all of them for auto.
+func candidates(mode string) ([]maker, error) {
+	if mode == Auto {
+		return makers, nil
+	}
+	for _, m := range makers {
+		if m.mode == mode {
+			return []maker{m}, nil
+		}
+	}
+	if mode == "kernelspace" {
+		return nil, fmt.Errorf("mode kernelspace: needs Windows, this machine runs %s: must be one of auto, %s",
+			runtime.GOOS, strings.Join(Modes(), ", "))
+	}
+	return nil, fmt.Errorf("mode %s: this build has no such backend: must be one of auto, %s", mode, strings.Join(Modes(), ", "))
+}
+
+// Probe tells of every backend whether it can run here; a nil reason is yes.
+func Probe(ctx context.Context, log *slog.Logger) []Rejection {
+	all := make([]Rejection, len(makers))
+	for i, m := range makers {
+		backend := m.make(log)
+		all[i] = Rejection{m.mode, errors.Join(backend.Probe(ctx), Close(backend))}
+	}
+	return all
+}
+
+// Cleanup removes what the backends of a mode ("all": of every mode) ever
+// made. One that fails does not stop the others.
+func Cleanup(ctx context.Context, mode string, log *slog.Logger) error {
+	if mode == "all" {
+		mode = Auto
+	}
+	chosen, err := candidates(mode)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range chosen {
+		backend := m.make(log)
+		if err := errors.Join(backend.Cleanup(ctx), Close(backend)); err != nil {
+			errs = append(errs, fmt.Errorf("cleaning up mode %s: %w", m.mode, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends what a backend runs in this process. What it made in the kernel
+// stays.
+func Close(backend vip.Backend) error {
+	if closer, ok := backend.(interface{ Close() error }); ok {
+		return closer.Close()
+	}
+	return nil
+}
