@@ -29,8 +29,6 @@ var keptAnnotations = [...]string{
 // labelProxyName hands a Service to another proxy (P-01).
 const labelProxyName = "service.kubernetes.io/service-proxy-name"
 
-var specPath = field.NewPath("spec")
-
 // Service makes the model's service from an API Service and its slices. It
 // never fails: what is unusable is left out and named in the warnings by field
 // path, value and reason. Slices of a family in which the service has no
@@ -115,16 +113,15 @@ func (w *warnings) slices(s *discovery.Service, from []*discoveryv1.EndpointSlic
 	}
 	made := make([]*discovery.Slice, 0, len(from))
 	for _, slice := range from {
-		prefix := `EndpointSlice "` + slice.Namespace + "/" + slice.Name + `": `
 		if !wantsFamily(s.ClusterIPs, slice.AddressType) {
 			var unwanted warnings
 			unwanted.invalid(field.NewPath("addressType"), slice.AddressType,
 				"the Service has no cluster IP of this family, the slice is ignored")
-			w.from(prefix, unwanted)
+			w.from(slice, unwanted)
 			continue
 		}
 		converted, problems := Slice(slice)
-		w.from(prefix, problems)
+		w.from(slice, problems)
 		if converted != nil {
 			made = append(made, converted)
 		}

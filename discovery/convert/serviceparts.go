@@ -19,18 +19,18 @@ func (w *warnings) addresses(svc *corev1.Service, s *discovery.Service) {
 	if s.Kind == discovery.ClusterIP {
 		s.ClusterIPs = w.clusterIPs(svc)
 	}
-	s.ExternalIPs = w.addrs(specPath.Child("externalIPs"), svc.Spec.ExternalIPs)
+	s.ExternalIPs = w.addrs(externalIPsPath, svc.Spec.ExternalIPs)
 	w.ingress(svc, s)
 }
 
 // clusterIPs reads the list, or the single field where there is no list
 // (dns-requirements S3).
 func (w *warnings) clusterIPs(svc *corev1.Service) []netip.Addr {
-	texts, path := svc.Spec.ClusterIPs, specPath.Child("clusterIPs")
+	texts := svc.Spec.ClusterIPs
 	if len(texts) == 0 && svc.Spec.ClusterIP != "" {
 		texts = []string{svc.Spec.ClusterIP}
 	}
-	return w.addrs(path, texts)
+	return w.addrs(clusterIPsPath, texts)
 }
 
 // addrs parses a list of addresses; doubles count once.
@@ -55,8 +55,7 @@ func (w *warnings) addrs(path *field.Path, texts []string) []netip.Addr {
 // programmed; the others belong to a load balancer that wants the traffic for
 // itself (P-17).
 func (w *warnings) ingress(svc *corev1.Service, s *discovery.Service) {
-	points := svc.Status.LoadBalancer.Ingress
-	path := field.NewPath("status", "loadBalancer", "ingress")
+	points, path := svc.Status.LoadBalancer.Ingress, ingressPath
 	if len(points) > 0 && s.Type != discovery.TypeLoadBalancer {
 		w.invalid(path, len(points), "may only be used when `type` is 'LoadBalancer', ignored")
 		return
@@ -144,7 +143,7 @@ func (w *warnings) traffic(svc *corev1.Service, s *discovery.Service) {
 	}
 	s.ExternalPolicy = w.policy("externalTrafficPolicy", string(spec.ExternalTrafficPolicy))
 	s.Affinity = w.affinity(spec)
-	s.SourceRanges = w.prefixes(specPath.Child("loadBalancerSourceRanges"), spec.LoadBalancerSourceRanges)
+	s.SourceRanges = w.prefixes(sourceRangesPath, spec.LoadBalancerSourceRanges)
 	s.SourceRangesSet = len(spec.LoadBalancerSourceRanges) > 0
 	if needsHealthCheck(svc) {
 		if isPort(spec.HealthCheckNodePort) {

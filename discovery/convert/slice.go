@@ -36,14 +36,14 @@ func (w *warnings) endpointPorts(from []discoveryv1.EndpointPort) []discovery.En
 	}
 	made := make([]discovery.EndpointPort, 0, len(from))
 	for i := range from {
-		path := field.NewPath("ports").Index(i)
+		path := func() *field.Path { return field.NewPath("ports").Index(i) }
 		p := &from[i]
 		protocol, err := discovery.ParseProtocol(string(value(p.Protocol, corev1.ProtocolTCP)))
 		switch number := value(p.Port, 0); {
 		case err != nil:
-			w.invalid(path.Child("protocol"), *p.Protocol, "unknown protocol, the port is ignored")
+			w.invalid(path().Child("protocol"), *p.Protocol, "unknown protocol, the port is ignored")
 		case !isPort(number):
-			w.invalid(path.Child("port"), p.Port, outOfPorts+", the port is ignored")
+			w.invalid(path().Child("port"), p.Port, outOfPorts+", the port is ignored")
 		default:
 			made = append(made, discovery.EndpointPort{Name: value(p.Name, ""), Protocol: protocol, Port: uint16(number)})
 		}

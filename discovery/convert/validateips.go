@@ -8,10 +8,8 @@ import (
 )
 
 var (
-	familiesPath = specPath.Child("ipFamilies")
-	policyPath   = specPath.Child("ipFamilyPolicy")
-	ipFamilies   = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
-	ipPolicies   = []corev1.IPFamilyPolicy{
+	ipFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	ipPolicies = []corev1.IPFamilyPolicy{
 		corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack,
 	}
 )

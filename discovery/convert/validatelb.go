@@ -38,13 +38,12 @@ func validateSourceRanges(svc *corev1.Service, before []string) field.ErrorList 
 	isLB := svc.Spec.Type == corev1.ServiceTypeLoadBalancer
 	if ranges := svc.Spec.LoadBalancerSourceRanges; len(ranges) > 0 {
 		var errs field.ErrorList
-		path := specPath.Child("loadBalancerSourceRanges")
 		if !isLB {
-			errs = append(errs, field.Forbidden(path, onlyLoadBalancer))
+			errs = append(errs, field.Forbidden(sourceRangesPath, onlyLoadBalancer))
 		}
 		for i, text := range ranges {
 			// Blanks around an entry were always accepted.
-			errs = append(errs, validation.IsValidCIDRForLegacyField(path.Index(i), strings.TrimSpace(text), true, before)...)
+			errs = append(errs, validation.IsValidCIDRForLegacyField(sourceRangesPath.Index(i), strings.TrimSpace(text), true, before)...)
 		}
 		return errs
 	}

@@ -15,10 +15,7 @@ const (
 	clusterScoped = false
 )
 
-var (
-	metadataPath = field.NewPath("metadata")
-	protocols    = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
-)
+var protocols = []corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}
 
 func validateMeta(m *metav1.ObjectMeta, inNamespace bool, name apivalidation.ValidateNameFunc) field.ErrorList {
 	return apivalidation.ValidateObjectMeta(m, inNamespace, name, metadataPath)

@@ -10,8 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-var statusPath = field.NewPath("status")
-
 // validatePod checks what signpost uses of a Pod and nothing else: a manifest
 // without containers or images is a fine pod here, since nobody runs it.
 func validatePod(p *corev1.Pod) field.ErrorList {

@@ -16,13 +16,10 @@ const (
 	onlyExternallySet = "may only be set for externally-accessible services"
 )
 
-var (
-	clusterIPsPath = specPath.Child("clusterIPs")
-	serviceTypes   = []corev1.ServiceType{
-		corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName,
-		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort,
-	}
-)
+var serviceTypes = []corev1.ServiceType{
+	corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName,
+	corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort,
+}
 
 // validateService checks a whole Service.
 func (o Options) validateService(svc, old *corev1.Service) field.ErrorList {
@@ -36,7 +33,7 @@ func (o Options) validateService(svc, old *corev1.Service) field.ErrorList {
 	errs = append(errs, validatePorts(&svc.Spec)...)
 	errs = append(errs, metavalidation.ValidateLabels(svc.Spec.Selector, specPath.Child("selector"))...)
 	errs = append(errs, validateAffinity(&svc.Spec)...)
-	errs = append(errs, ipList(specPath.Child("externalIPs"), svc.Spec.ExternalIPs, before.ExternalIPs)...)
+	errs = append(errs, ipList(externalIPsPath, svc.Spec.ExternalIPs, before.ExternalIPs)...)
 	errs = append(errs, validatePolicies(svc)...)
 	errs = append(errs, validateLoadBalancer(svc, &before)...)
 	errs = append(errs, o.validateFamilies(&svc.Spec)...)
