@@ -1,0 +1,134 @@
+package dnsserver
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"signpost/discovery"
+)
+
+// answers is everything that DNS knows about one service: the result of
+// [compile]. It is immutable, and it depends neither on the zone nor on the
+// TTL: names are kept relative to the service, addresses as the octets of
+// their records. A reply is put together from it by copying.
+type answers struct {
+	key  discovery.Key
+	kind discovery.Kind
+
+	// At the service's own name.
+	v4, v6 []byte   // addresses, 4 and 16 octets each, sorted
+	alias  string   // what the name is an alias of, fully qualified; empty: no alias
+	srv    []target // S13, H12
+
+	ports     []portName // names like _http._tcp, sorted by protocol, then name
+	endpoints []endpoint // names like web-0, sorted by label
+}
+
+// portName is a name of the form _name._protocol under the service.
+type portName struct {
+	protocol discovery.Protocol
+	name     string // lower case
+	srv      []target
+}
+
+// endpoint is one name under the service that stands for endpoints: a
+// hostname, which several addresses may share, or an address in dashes.
+type endpoint struct {
+	label    string // lower case
+	hostname bool   // the label is a hostname that someone chose (R3)
+	v4len    int    // octets of addrs that are IPv4
+	addrs    []byte // IPv4 addresses, then IPv6
+	srv      []target
+}
+
+// target is one SRV record: the service itself or one of its endpoints, and a
+// port there.
+type target struct {
+	endpoint int32 // index in answers.endpoints, or itself
+	port     uint16
+}
+
+// itself, as a target's endpoint, is the service's own name.
+const itself = -1
+
+func (e *endpoint) v4() []byte { return e.addrs[:e.v4len] }
+func (e *endpoint) v6() []byte { return e.addrs[e.v4len:] }
+
+// addrs returns the addresses of the name that a target points at.
+func (a *answers) addrs(t target) (v4, v6 []byte) {
+	if t.endpoint == itself {
+		return a.v4, a.v6
+	}
+	e := &a.endpoints[t.endpoint]
+	return e.v4(), e.v6()
+}
+
+// endpoint finds the endpoint with a lower-case label.
+func (a *answers) endpoint(label []byte) *endpoint {
+	at := sort.Search(len(a.endpoints), func(i int) bool { return a.endpoints[i].label >= string(label) })
+	if at < len(a.endpoints) && a.endpoints[at].label == string(label) {
+		return &a.endpoints[at]
+	}
+	return nil
+}
+
+// endpointByAddr finds the endpoint that a label names in another spelling of
+// its address (H8).
+func (a *answers) endpointByAddr(label []byte) *endpoint {
+	addr, ok := parseDashed(label)
+	if !ok || !addr.Is6() {
+		return nil
+	}
+	var buf [maxLabelOctets]byte
+	return a.endpoint(appendDashed(buf[:0], addr))
+}
+
+// port finds a port's name.
+func (a *answers) port(p discovery.Protocol, name []byte) *portName {
+	for i := range a.ports {
+		if port := &a.ports[i]; port.protocol == p && port.name == string(name) {
+			return port
+		}
+	}
+	return nil
+}
+
+// hasProtocol reports whether there is a name under _protocol (S9).
+func (a *answers) hasProtocol(p discovery.Protocol) bool {
+	for i := range a.ports {
+		if a.ports[i].protocol == p {
+			return true
+		}
+	}
+	return false
+}
+
+// equal reports whether two services have the same answers, whatever else is
+// different about them: only a difference here is one that the zone's serial
+// counts (G7).
+func (a *answers) equal(o *answers) bool {
+	if a == o {
+		return true
+	}
+	if a == nil || o == nil {
+		return false
+	}
+	return a.key == o.key && a.kind == o.kind && a.alias == o.alias &&
+		slices.Equal(a.v4, o.v4) && slices.Equal(a.v6, o.v6) && slices.Equal(a.srv, o.srv) &&
+		slices.EqualFunc(a.ports, o.ports, portName.equal) &&
+		slices.EqualFunc(a.endpoints, o.endpoints, endpoint.equal)
+}
+
+func (p portName) equal(o portName) bool {
+	return p.protocol == o.protocol && p.name == o.name && slices.Equal(p.srv, o.srv)
+}
+
+func (e endpoint) equal(o endpoint) bool {
+	return e.label == o.label && e.hostname == o.hostname && e.v4len == o.v4len &&
+		slices.Equal(e.addrs, o.addrs) && slices.Equal(e.srv, o.srv)
+}
+
+func compareTargets(a, b target) int {
+	return cmp.Or(cmp.Compare(a.endpoint, b.endpoint), cmp.Compare(a.port, b.port))
+}
