@@ -1,0 +1,90 @@
+package nftables
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/google/nftables/expr"
+
+	"signpost/vip"
+)
+
+// Session affinity (P-16). A dynamic set remembers client . frontend . number
+// of the endpoint, each for the timeout after its last new connection. A server
+// with affinity has a chain of its own, with two rules an endpoint: who is
+// remembered with it goes there; and who is not gets there by chance and is
+// remembered. An endpoint that goes takes its two rules along, so nobody is
+// sent there any more, at once.
+
+// stick returns the rules of a chain with affinity.
+func (c class) stick(a action) []rule {
+	endpoints := c.server.Endpoints(a.set)
+	numbers := endpointNumbers(endpoints)
+	affinity := setsOf[c.family].affinity
+	var rejoin, join []rule
+	for i, e := range endpoints {
+		goThere := c.toEndpoint(e.AddrPort)
+		again := one(remember(affinity, firstRegister, a.affinity))
+		rejoin = append(rejoin, newRule("the endpoint that the client had",
+			c.only(), c.loadClient(numbers[i]), one(inSet(affinity)), again, goThere))
+		join = append(join, newRule("an endpoint to stay with",
+			c.only(), oneIn(len(endpoints)-i), c.loadClient(numbers[i]), again, goThere))
+	}
+	return append(rejoin, join...)
+}
+
+// loadClient loads a key of the affinity set.
+func (c class) loadClient(number uint32) []expr.Any {
+	frontend := firstRegister + c.family.addrWords
+	key := append(one(c.family.loadSource(firstRegister)), c.loadFrontend(frontend)...)
+	return append(key, loadConstant(frontend+c.frontendLen(), appendNumber(nil, number)))
+}
+
+// oneIn lets every n-th packet on, by chance.
+func oneIn(n int) []expr.Any {
+	if n == 1 {
+		return nil
+	}
+	return one(randomIndex(firstRegister, n), equals(appendNumber(nil, 0)))
+}
+
+// toEndpoint translates the connection to an endpoint that the rule itself names.
+func (c class) toEndpoint(ap netip.AddrPort) []expr.Any {
+	return one(
+		loadConstant(firstRegister, ap.Addr().AsSlice()),
+		loadConstant(firstRegister+c.family.addrWords, binary.BigEndian.AppendUint16(nil, ap.Port())),
+		c.family.translate(firstRegister))
+}
+
+// endpointNumbers gives each endpoint a number that stays the same while other
+// endpoints come and go, but for the rare case that two would have the same one.
+func endpointNumbers(endpoints []vip.Endpoint) []uint32 {
+	taken := make(map[uint32]bool, len(endpoints))
+	numbers := make([]uint32, len(endpoints))
+	for i, e := range endpoints {
+		sum := sha256.Sum256([]byte(e.AddrPort.String()))
+		n := binary.BigEndian.Uint32(sum[:])
+		for taken[n] {
+			n++
+		}
+		numbers[i], taken[n] = n, true
+	}
+	return numbers
+}
+
+// stickyName names a server with affinity and its endpoints.
+func stickyName(v *vip.VirtualServer) string {
+	sum := sha256.New()
+	for _, which := range []vip.Set{vip.ClusterSet, vip.LocalSet} {
+		for _, e := range v.Endpoints(which) {
+			fmt.Fprintln(sum, which, e.AddrPort)
+		}
+	}
+	f := v.Frontend
+	addr := strings.ReplaceAll(f.Addr.String(), ":", "_")
+	return fmt.Sprintf("%s/%s/%d/%s", addr, strings.ToLower(f.Protocol.String()), f.Port, hex.EncodeToString(sum.Sum(nil)[:6]))
+}
