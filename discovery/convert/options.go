@@ -2,6 +2,7 @@ package convert
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -57,6 +58,28 @@ func (o Options) Default(obj runtime.Object) {
 // know. Range and ownership of cluster IPs and node ports are not its
 // business.
 func (o Options) Validate(obj, old runtime.Object) field.ErrorList {
+	errs := o.validate(obj, old)
+	sortRuns(errs)
+	return errs
+}
+
+// sortRuns puts the problems of one field in a fixed order: those of labels
+// and other maps come in the map's, and whoever reports a refusal once must
+// see that it is still the same.
+func sortRuns(errs field.ErrorList) {
+	for start := 0; start < len(errs); {
+		end := start + 1
+		for end < len(errs) && errs[end].Field == errs[start].Field {
+			end++
+		}
+		slices.SortStableFunc(errs[start:end], func(a, b *field.Error) int {
+			return strings.Compare(a.Error(), b.Error())
+		})
+		start = end
+	}
+}
+
+func (o Options) validate(obj, old runtime.Object) field.ErrorList {
 	switch obj := obj.(type) {
 	case *corev1.Service:
 		before, _ := old.(*corev1.Service)

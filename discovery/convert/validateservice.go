@@ -62,7 +62,8 @@ func validateType(spec *corev1.ServiceSpec) field.ErrorList {
 }
 
 // validateExternalName checks the target name, which may end with a dot. An
-// IPv4 address passes: it looks like a name (dns-requirements X10).
+// IPv4 address passes: it looks like a name (dns-requirements X10). Upper case
+// passes too, unlike in an API server: DNS does not mind (X14).
 func validateExternalName(spec *corev1.ServiceSpec) field.ErrorList {
 	const notSet = "may not be set for ExternalName services"
 	var errs field.ErrorList

@@ -282,3 +282,27 @@ func TestServiceUpdate(t *testing.T) {
 		})
 	}
 }
+
+// TestServiceWithoutDefaults validates an object as it was written: what
+// defaulting would have filled in is required.
+func TestServiceWithoutDefaults(t *testing.T) {
+	t.Parallel()
+	for _, c := range []serviceCase{
+		{"ClusterIP", `ports: [{port: 80, targetPort: 80}]`, []string{
+			`spec.type: Unsupported value: ""`, `spec.ports[0].protocol: Required value`, `spec.sessionAffinity: Required value`,
+			`spec.internalTrafficPolicy: Required value`, `spec.ipFamilyPolicy: Required value`,
+		}},
+		{"LoadBalancer", `{type: LoadBalancer, ports: [{port: 80, protocol: TCP, targetPort: 80}], sessionAffinity: ClientIP, internalTrafficPolicy: Local, ipFamilyPolicy: SingleStack}`, []string{
+			`spec.sessionAffinityConfig.clientIP.timeoutSeconds: Required value`, `spec.externalTrafficPolicy: Required value`,
+			`spec.allocateLoadBalancerNodePorts: Required value`,
+		}},
+		{"affinity None with a config", `{type: ClusterIP, clusterIP: None, sessionAffinity: None, sessionAffinityConfig: {}, internalTrafficPolicy: Local, ipFamilyPolicy: SingleStack}`, []string{
+			`spec.sessionAffinityConfig: Forbidden: must not be set`,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			expect(t, lines(Options{}.Validate(service(t, c.spec), nil)), c.want)
+		})
+	}
+}
