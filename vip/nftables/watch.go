@@ -58,14 +58,13 @@ func (b *Backend) follow(ctx context.Context, socket *netlink.Conn, drift func()
 			return fmt.Errorf("watching nftables: %w", err)
 		}
 		// Looked at only now, so that the deadline set when ctx ends is the last one.
-		if ctx.Err() != nil {
+		if ended(ctx) {
 			return nil
 		}
 		messages, err := socket.Receive()
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the error is the deadline that ends the wait
-		}
 		switch {
+		case ended(ctx):
+			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			f.drifted = false
 			drift()
@@ -77,6 +76,8 @@ func (b *Backend) follow(ctx context.Context, socket *netlink.Conn, drift func()
 		f.read(messages)
 	}
 }
+
+func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 // follower makes sense of notifications. A transaction's objects come first,
 // its generation message, which names the author, last.
