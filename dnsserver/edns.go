@@ -91,7 +91,7 @@ func (o *replyOPT) append(dst []byte, rcode int) []byte {
 	if o.do {
 		ttl = flagDO
 	}
-	ttl |= uint32(rcode>>4) << 24 //nolint:gosec // rcodes have 12 bits
+	ttl |= uint32(rcode>>4) << 24
 	dst = append(dst, 0)
 	dst = binary.BigEndian.AppendUint16(dst, dns.TypeOPT)
 	dst = binary.BigEndian.AppendUint16(dst, o.size)
@@ -103,5 +103,5 @@ func (o *replyOPT) append(dst []byte, rcode int) []byte {
 	dst = append(dst, 0, keepaliveLen)
 	dst = binary.BigEndian.AppendUint16(dst, dns.EDNS0TCPKEEPALIVE)
 	dst = append(dst, 0, 2)
-	return binary.BigEndian.AppendUint16(dst, uint16(units)) //nolint:gosec // limited above
+	return binary.BigEndian.AppendUint16(dst, uint16(units))
 }

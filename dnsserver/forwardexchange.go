@@ -53,7 +53,7 @@ func (e *exchanger) do(ctx context.Context, to netip.AddrPort, r *dns.Msg, tcp b
 // 6.1.1, RFC 7873 5, RFC 7828).
 func (e *exchanger) question(r *dns.Msg) *dns.Msg {
 	m := &dns.Msg{MsgHdr: r.MsgHdr, Question: r.Question[:1]}
-	m.Id = uint16(rand.Uint32()) //nolint:gosec // the top-level source is ChaCha8, seeded by the system
+	m.Id = uint16(rand.Uint32())
 	m.Response, m.Authoritative, m.Truncated, m.RecursionAvailable, m.Zero = false, false, false, false, false
 	m.Rcode = dns.RcodeSuccess
 	opt := r.IsEdns0()
@@ -103,8 +103,8 @@ func (e *exchanger) overTCP(ctx context.Context, to netip.AddrPort, asked *dns.M
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = conn.Close() }()                                                      // nothing is buffered
-	framed := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(wire)), uint16(len(wire))) //nolint:gosec // one question
+	defer func() { _ = conn.Close() }() // nothing is buffered
+	framed := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(wire)), uint16(len(wire)))
 	if _, err := conn.Write(append(framed, wire...)); err != nil {
 		return nil, fmt.Errorf("sending: %w", err)
 	}

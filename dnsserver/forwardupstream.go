@@ -47,7 +47,7 @@ func (f *forward) order() []*upstream {
 	first := 0
 	switch f.policy {
 	case Random:
-		first = rand.IntN(n) //nolint:gosec // spreads load, hides nothing
+		first = rand.IntN(n)
 	case RoundRobin:
 		first = int(f.turn.Add(1)-1) % n
 	case Sequential:

@@ -124,8 +124,8 @@ func (l *listener) openSockets(ctx context.Context, addr netip.AddrPort, cfg Con
 	if err != nil {
 		return err //nolint:wrapcheck // names the operation and the address
 	}
-	l.tcp = newTCPServer(l, ln.(*net.TCPListener)) //nolint:errcheck,forcetypeassert // by network
-	l.addr = ln.Addr().(*net.TCPAddr).AddrPort()   //nolint:errcheck,forcetypeassert // by network
+	l.tcp = newTCPServer(l, ln.(*net.TCPListener))
+	l.addr = ln.Addr().(*net.TCPAddr).AddrPort()
 	addr = netip.AddrPortFrom(addr.Addr(), l.addr.Port())
 	for i := range cfg.UDPSockets {
 		u, err := openUDP(ctx, l, addr, i)
@@ -156,7 +156,7 @@ func reusePort(_, _ string, c syscall.RawConn) error {
 // control runs f on the file descriptor.
 func control(c syscall.RawConn, f func(fd int) error) error {
 	var ferr error
-	if err := c.Control(func(fd uintptr) { ferr = f(int(fd)) }); err != nil { //nolint:gosec // descriptors are small
+	if err := c.Control(func(fd uintptr) { ferr = f(int(fd)) }); err != nil {
 		return err //nolint:wrapcheck // adds nothing
 	}
 	return ferr

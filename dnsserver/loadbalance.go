@@ -39,7 +39,7 @@ func (s *shuffler) WriteMsg(m *dns.Msg) error {
 	shuffled := *m
 	shuffled.Answer = s.shuffle(m.Answer)
 	shuffled.Extra = s.shuffle(m.Extra)
-	return s.ResponseWriter.WriteMsg(&shuffled)
+	return s.ResponseWriter.WriteMsg(&shuffled) //nolint:wrapcheck // only passes by
 }
 
 // shuffle reorders each RRset in its own place: a CNAME stays before what it

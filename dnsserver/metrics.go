@@ -160,7 +160,7 @@ func (t *tally) emit(ch chan<- prometheus.Metric, key blockKey) {
 	}
 	for who := range t.responses {
 		for rcode, n := range t.responses[who] {
-			count(descResponses, n, rcodeLabel(rcode), answerer(who).String()) //nolint:gosec // index of an array
+			count(descResponses, n, rcodeLabel(rcode), answerer(who).String())
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Server struct {
 	slots *slots
 	// base is the parent of every query's context; it ends when a shutdown
 	// has run out of patience.
-	base   context.Context //nolint:containedctx // the lifetime of the server's goroutines
+	base   context.Context // the lifetime of the server's goroutines
 	cancel context.CancelFunc
 
 	mu        sync.Mutex // serialises Start, Reload and Shutdown

@@ -43,7 +43,7 @@ type query struct {
 	raw     []byte // the request, valid until serve returns
 	client  client
 	start   time.Time
-	ctx     context.Context //nolint:containedctx // miekg's handlers have no parameter for it
+	ctx     context.Context // miekg's handlers have no parameter for it
 
 	// internal is set for questions that the server asks itself: the reply is
 	// kept, not packed.
@@ -80,7 +80,7 @@ func (q *query) WriteMsg(m *dns.Msg) error {
 		q.reply = m
 		return nil
 	}
-	buf := replyBuffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // only we put
+	buf := replyBuffers.Get().(*[]byte)
 	defer replyBuffers.Put(buf)
 	wire, err := packReply((*buf)[:cap(*buf)], q.raw, &q.in, m, q.shape())
 	if err != nil {

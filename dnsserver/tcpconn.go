@@ -44,7 +44,7 @@ type tcpConn struct {
 func newTCPConn(t *tcpServer, conn *net.TCPConn, n int) *tcpConn {
 	return &tcpConn{
 		t: t, conn: conn, shard: n,
-		peer:   conn.RemoteAddr().(*net.TCPAddr).AddrPort(), //nolint:errcheck,forcetypeassert // by network
+		peer:   conn.RemoteAddr().(*net.TCPAddr).AddrPort(),
 		r:      bufio.NewReaderSize(conn, tcpReadBuffer),
 		tokens: make(chan struct{}, t.l.serving.Load().cfg.TCP.MaxPipelined),
 	}
@@ -176,7 +176,7 @@ func (c *tcpConn) end(reason error) {
 func (c *tcpConn) send(reply []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.out = binary.BigEndian.AppendUint16(c.out[:0], uint16(len(reply))) //nolint:gosec // at most maxTCPSize
+	c.out = binary.BigEndian.AppendUint16(c.out[:0], uint16(len(reply)))
 	c.out = append(c.out, reply...)
 	if cap(c.out) > tcpReadBuffer {
 		defer func() { c.out = nil }() // large replies are rare, connections many
@@ -194,8 +194,10 @@ func (c *tcpConn) remote() netip.AddrPort { return c.peer }
 
 // local implements client.
 func (c *tcpConn) local() netip.AddrPort {
-	return c.conn.LocalAddr().(*net.TCPAddr).AddrPort() //nolint:errcheck,forcetypeassert // by network
+	return c.conn.LocalAddr().(*net.TCPAddr).AddrPort()
 }
 
-var _ client = (*tcpConn)(nil)
-var _ client = (*udpPacket)(nil)
+var (
+	_ client = (*tcpConn)(nil)
+	_ client = (*udpPacket)(nil)
+)

@@ -121,7 +121,7 @@ func (c *cutter) authorityKind(n int) authority {
 // cut ends the message here, with these counts.
 func (c *cutter) cut(answers, authorities, additionals int) []byte {
 	for i, n := range []int{answers, authorities, additionals} {
-		binary.BigEndian.PutUint16(c.wire[6+2*i:], uint16(n)) //nolint:gosec // at most what the count was
+		binary.BigEndian.PutUint16(c.wire[6+2*i:], uint16(n))
 	}
 	return c.wire[:c.off]
 }

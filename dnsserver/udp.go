@@ -64,7 +64,7 @@ func openUDP(ctx context.Context, l *listener, addr netip.AddrPort, shard int) (
 	if err != nil {
 		return nil, fmt.Errorf("opening udp socket: %w", err)
 	}
-	u.conn = conn.(*net.UDPConn)         //nolint:errcheck,forcetypeassert // by network
+	u.conn = conn.(*net.UDPConn)
 	_ = u.conn.SetReadBuffer(udpBuffer)  // the kernel's limit may be lower
 	_ = u.conn.SetWriteBuffer(udpBuffer) // the same
 	return u, nil
@@ -90,7 +90,7 @@ func (u *udpSocket) loop() {
 
 // packet takes an empty packet from the pool.
 func (u *udpSocket) packet() *udpPacket {
-	p := udpPackets.Get().(*udpPacket) //nolint:errcheck,forcetypeassert // only we put
+	p := udpPackets.Get().(*udpPacket)
 	p.sock = u
 	return p
 }

@@ -13,10 +13,8 @@ import (
 // datagram, in a control message that, slightly changed, is also the order to
 // send the reply from there: ip(7) IP_PKTINFO, RFC 3542 IPV6_PKTINFO.
 
-// oobSize is room for the larger of the two control messages.
-var oobSizes = [...]int{unix.CmsgSpace(unix.SizeofInet4Pktinfo), unix.CmsgSpace(unix.SizeofInet6Pktinfo)}
-
-// oobSize is at least the largest of oobSizes; a test compares them.
+// oobSize is room for the larger of the two control messages: a header of 16
+// octets and 20 of data, rounded up.
 const oobSize = 40
 
 // requestPacketInfo turns the control messages on. A socket for both families

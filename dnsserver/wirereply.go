@@ -29,7 +29,7 @@ func appendReject(dst, req []byte, in *inspected, opt *replyOPT) []byte {
 	dst = append(dst, req[:max(in.question, headerLen)]...)
 	head := dst[start:]
 	flags := binary.BigEndian.Uint16(req[2:])&(opcodeMask|flagRD|flagCD) | flagQR
-	flags |= uint16(in.rcode & rcodeMask) //nolint:gosec // masked
+	flags |= uint16(in.rcode & rcodeMask)
 	binary.BigEndian.PutUint16(head[2:], flags)
 	clear(head[4:headerLen])
 	if in.question > 0 {
@@ -97,7 +97,7 @@ func replyFlags(req []byte, in *inspected, m *dns.Msg, recursion, truncated bool
 	if rcode > rcodeMask && !in.edns.present { // can't be said without OPT
 		rcode = dns.RcodeServerFailure
 	}
-	return flags | uint16(rcode&rcodeMask) //nolint:gosec // masked
+	return flags | uint16(rcode&rcodeMask)
 }
 
 // withoutOPT returns the records but OPT; the slice is copied only if there is
