@@ -7,6 +7,7 @@ import (
 
 	"signpost/discovery"
 	"signpost/vip"
+	"signpost/vip/viptest"
 )
 
 // manyServices is a cluster of 10,000 services with ten endpoints each.
@@ -41,7 +42,7 @@ func oneOfMany(i int, variant byte) *discovery.Service {
 // BenchmarkFirstSync writes 10,000 services with ten endpoints each into an
 // empty kernel.
 func BenchmarkFirstSync(b *testing.B) {
-	inNamespace(b)
+	viptest.InNamespace(b)
 	want := vip.Planner{}.Plan(manyServices().Current(), testNode)
 	for b.Loop() {
 		backend := newBackend(b)
@@ -56,7 +57,7 @@ func BenchmarkFirstSync(b *testing.B) {
 
 // BenchmarkAdopt begins with a kernel that is right already, as after a restart.
 func BenchmarkAdopt(b *testing.B) {
-	inNamespace(b)
+	viptest.InNamespace(b)
 	want := vip.Planner{}.Plan(manyServices().Current(), testNode)
 	mustApply(b, newBackend(b), nil, want)
 	for b.Loop() {
@@ -66,7 +67,7 @@ func BenchmarkAdopt(b *testing.B) {
 
 // BenchmarkLook is the periodic check of a kernel that nobody touched.
 func BenchmarkLook(b *testing.B) {
-	inNamespace(b)
+	viptest.InNamespace(b)
 	want := vip.Planner{}.Plan(manyServices().Current(), testNode)
 	backend := newBackend(b)
 	mustApply(b, backend, nil, want)
@@ -78,7 +79,7 @@ func BenchmarkLook(b *testing.B) {
 // BenchmarkChange replaces one endpoint of one of 10,000 services, from the
 // model to the kernel.
 func BenchmarkChange(b *testing.B) {
-	inNamespace(b)
+	viptest.InNamespace(b)
 	store, planner, backend := manyServices(), vip.Planner{}, newBackend(b)
 	snapshot := store.Current()
 	have := planner.Plan(snapshot, testNode)
