@@ -23,6 +23,8 @@ type answers struct {
 
 	ports     []portName // names like _http._tcp, sorted by protocol, then name
 	endpoints []endpoint // names like web-0, sorted by label
+	addrs     []byte     // addresses of the endpoints
+	targets   []target   // SRV records at the endpoints' own names (H15)
 }
 
 // portName is a name of the form _name._protocol under the service.
@@ -33,13 +35,15 @@ type portName struct {
 }
 
 // endpoint is one name under the service that stands for endpoints: a
-// hostname, which several addresses may share, or an address in dashes.
+// hostname, which several addresses may share, or an address in dashes. Most
+// of a big cluster's answers are these, so it holds no slices but bounds in
+// those of the service.
 type endpoint struct {
 	label    string // lower case
 	hostname bool   // the label is a hostname that someone chose (R3)
-	v4len    int    // octets of addrs that are IPv4
-	addrs    []byte // IPv4 addresses, then IPv6
-	srv      []target
+
+	addrsAt, v6At, addrsEnd uint32 // in answers.addrs: IPv4, from v6At on IPv6
+	srvAt, srvEnd           uint32 // in answers.targets
 }
 
 // target is one SRV record: the service itself or one of its endpoints, and a
@@ -52,16 +56,20 @@ type target struct {
 // itself, as a target's endpoint, is the service's own name.
 const itself = -1
 
-func (e *endpoint) v4() []byte { return e.addrs[:e.v4len] }
-func (e *endpoint) v6() []byte { return e.addrs[e.v4len:] }
+// endpointAddrs returns an endpoint's addresses, as octets.
+func (a *answers) endpointAddrs(e *endpoint) (v4, v6 []byte) {
+	return a.addrs[e.addrsAt:e.v6At], a.addrs[e.v6At:e.addrsEnd]
+}
 
-// addrs returns the addresses of the name that a target points at.
-func (a *answers) addrs(t target) (v4, v6 []byte) {
+// endpointSRV returns the SRV records at an endpoint's own name.
+func (a *answers) endpointSRV(e *endpoint) []target { return a.targets[e.srvAt:e.srvEnd] }
+
+// targetAddrs returns the addresses of the name that a target points at.
+func (a *answers) targetAddrs(t target) (v4, v6 []byte) {
 	if t.endpoint == itself {
 		return a.v4, a.v6
 	}
-	e := &a.endpoints[t.endpoint]
-	return e.v4(), e.v6()
+	return a.endpointAddrs(&a.endpoints[t.endpoint])
 }
 
 // endpoint finds the endpoint with a lower-case label.
@@ -116,17 +124,12 @@ func (a *answers) equal(o *answers) bool {
 	}
 	return a.key == o.key && a.kind == o.kind && a.alias == o.alias &&
 		slices.Equal(a.v4, o.v4) && slices.Equal(a.v6, o.v6) && slices.Equal(a.srv, o.srv) &&
-		slices.EqualFunc(a.ports, o.ports, portName.equal) &&
-		slices.EqualFunc(a.endpoints, o.endpoints, endpoint.equal)
+		slices.EqualFunc(a.ports, o.ports, portName.equal) && slices.Equal(a.endpoints, o.endpoints) &&
+		slices.Equal(a.addrs, o.addrs) && slices.Equal(a.targets, o.targets)
 }
 
 func (p portName) equal(o portName) bool {
 	return p.protocol == o.protocol && p.name == o.name && slices.Equal(p.srv, o.srv)
-}
-
-func (e endpoint) equal(o endpoint) bool {
-	return e.label == o.label && e.hostname == o.hostname && e.v4len == o.v4len &&
-		slices.Equal(e.addrs, o.addrs) && slices.Equal(e.srv, o.srv)
 }
 
 func compareTargets(a, b target) int {

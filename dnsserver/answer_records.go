@@ -113,7 +113,7 @@ func (w recordWriter) srv(r result) (answer, extra []dns.RR) {
 		}
 		answer = append(answer, &dns.SRV{Hdr: w.header(dns.TypeSRV), Weight: weight, Port: t.port, Target: name})
 		if t.endpoint != last.endpoint {
-			v4, v6 := a.addrs(t)
+			v4, v6 := a.targetAddrs(t)
 			extra = append(extra, w.glue(name, v4, v6)...)
 		}
 		last = t

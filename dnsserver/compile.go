@@ -58,7 +58,8 @@ func compileHeadless(o compileOptions, s *discovery.Service) *answers {
 	if len(drafts) == 0 {
 		return nil
 	}
-	a.srv, a.ports = a.compileEndpoints(drafts)
+	a.ports = a.compileEndpoints(drafts)
+	a.srv = a.targets
 	addrs := make([]netip.Addr, len(drafts))
 	for i := range drafts {
 		addrs[i] = drafts[i].addr
@@ -86,18 +87,22 @@ func compileClusterIP(o compileOptions, s *discovery.Service) *answers {
 // compileOwnPorts makes the SRV records that point at the service itself. With
 // no address to point at (S18) the ports' names exist and are empty.
 func compileOwnPorts(s *discovery.Service, hasAddr bool) (srv []target, ports []portName) {
+	var named []namedTarget
 	for _, p := range s.Ports {
-		record := []target{{endpoint: itself, port: p.Port}}
-		if !hasAddr {
-			record = nil
-		}
-		srv = append(srv, record...)
+		record := target{endpoint: itself, port: p.Port}
+		srv = append(srv, record)
 		if p.Name != "" {
-			ports = append(ports, portName{protocol: p.Protocol, name: strings.ToLower(p.Name), srv: record})
+			named = append(named, namedTarget{protocol: p.Protocol, name: strings.ToLower(p.Name), target: record})
 		}
 	}
-	slices.SortFunc(ports, comparePortNames)
-	return sortedTargets(srv), ports
+	ports = groupByPort(named)
+	if hasAddr {
+		return sortedTargets(srv), ports
+	}
+	for i := range ports {
+		ports[i].srv = nil
+	}
+	return nil, ports
 }
 
 // sortedTargets sorts records and leaves each once (G9).

@@ -49,41 +49,30 @@ func endpointLabel(o compileOptions, e *discovery.Endpoint, addr netip.Addr) (la
 }
 
 // compileEndpoints fills in the endpoints' names and returns the SRV records
-// that point at them: all, and by port name.
-func (a *answers) compileEndpoints(drafts []draft) (all []target, ports []portName) {
+// that point at them by port name; those without regard to names are
+// a.targets.
+func (a *answers) compileEndpoints(drafts []draft) []portName {
 	var named []namedTarget
-	addrs := make([]byte, 0, addrOctets(drafts))
-	var bounds []int // where each endpoint's records start in all
 	for len(drafts) > 0 {
 		group := sameLabel(drafts)
 		drafts = drafts[len(group):]
-		bounds = append(bounds, len(all))
 		index := int32(len(a.endpoints))
-		start := len(addrs)
 		e := endpoint{label: group[0].label, hostname: slices.ContainsFunc(group, func(d draft) bool { return d.hostname })}
-		addrs, e.v4len = appendGroup(addrs, group)
-		e.addrs = addrs[start:len(addrs):len(addrs)]
+		e.addrsAt = uint32(len(a.addrs))
+		v4len := a.appendAddrs(group)
+		e.v6At, e.addrsEnd = e.addrsAt+v4len, uint32(len(a.addrs))
+		e.srvAt = uint32(len(a.targets))
+		a.targets, named = appendTargets(a.targets, named, index, group)
+		e.srvEnd = uint32(len(a.targets))
 		a.endpoints = append(a.endpoints, e)
-		all, named = appendTargets(all, named, index, group)
 	}
-	all, a.endpoints = slices.Clip(all), slices.Clip(a.endpoints)
-	for i, start := range bounds {
-		end := len(all)
-		if i+1 < len(bounds) {
-			end = bounds[i+1]
-		}
-		a.endpoints[i].srv = all[start:end:end]
-	}
-	return all, groupByPort(named)
+	a.endpoints, a.addrs, a.targets = shrink(a.endpoints), shrink(a.addrs), shrink(a.targets)
+	return groupByPort(named)
 }
 
-// addrOctets is how much room the addresses of the drafts need at most.
-func addrOctets(drafts []draft) (n int) {
-	for i := range drafts {
-		n += drafts[i].addr.BitLen() / 8
-	}
-	return n
-}
+// shrink returns the slice in memory of its own size: it will be there for
+// long.
+func shrink[T any](s []T) []T { return append(make([]T, 0, len(s)), s...) }
 
 // sameLabel returns the drafts at the front that share one name.
 func sameLabel(drafts []draft) []draft {
@@ -94,19 +83,20 @@ func sameLabel(drafts []draft) []draft {
 	return drafts[:n]
 }
 
-// appendGroup appends the addresses of one name, each once: an endpoint may
-// stand in two slices while it moves between them (H18).
-func appendGroup(addrs []byte, group []draft) (grown []byte, v4len int) {
+// appendAddrs appends the addresses of one name, each once: an endpoint may
+// stand in two slices while it moves between them (H18). It returns how many
+// octets of them are IPv4.
+func (a *answers) appendAddrs(group []draft) (v4len uint32) {
 	for i := range group {
 		if i > 0 && group[i].addr == group[i-1].addr {
 			continue
 		}
-		addrs = append(addrs, group[i].addr.AsSlice()...)
+		a.addrs = append(a.addrs, group[i].addr.AsSlice()...)
 		if group[i].addr.Is4() {
 			v4len += 4
 		}
 	}
-	return addrs, v4len
+	return v4len
 }
 
 // namedTarget is an SRV record with the port name that it stands under.
@@ -152,8 +142,4 @@ func groupByPort(named []namedTarget) []portName {
 		last.srv = last.srv[:len(last.srv)+1]
 	}
 	return slices.Clip(ports)
-}
-
-func comparePortNames(a, b portName) int {
-	return cmp.Or(cmp.Compare(a.protocol, b.protocol), cmp.Compare(a.name, b.name))
 }

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 
 	"github.com/miekg/dns"
+
+	"signpost/discovery"
 )
 
 // lookupPods answers ADDRESS.NAMESPACE.pod.ZONE and the names above it.
@@ -19,7 +21,7 @@ func (v *view) lookupPods(zone *clusterZone, q *queryName, below int, qtype uint
 		return result{outcome: empty}
 	}
 	addr, ok := parseDashed(q.label(0))
-	if !ok || v.conf.Pods == PodsVerified && !v.podAt(addr, ns) {
+	if !ok || v.conf.Pods == PodsVerified && !v.conf.podAt(v.snap, addr, ns) {
 		return result{outcome: missing}
 	}
 	return lookupPod(addr, qtype)
@@ -39,12 +41,12 @@ func lookupPod(addr netip.Addr, qtype uint16) result {
 
 // podAt reports whether a live pod of the namespace has the address (P3).
 // Several host-network pods may share one; any of them will do (P8).
-func (v *view) podAt(addr netip.Addr, ns []byte) bool {
-	for _, k := range v.snap.PodsAt(addr) {
+func (c *viewConfig) podAt(snap *discovery.Snapshot, addr netip.Addr, ns []byte) bool {
+	for _, k := range snap.PodsAt(addr) {
 		if k.Namespace != string(ns) {
 			continue
 		}
-		if pod, ok := v.snap.Pods.Get(k); ok && v.conf.namesPod(pod) {
+		if pod, ok := snap.Pods.Get(k); ok && c.namesPod(pod) {
 			return true
 		}
 	}

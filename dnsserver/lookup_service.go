@@ -111,9 +111,10 @@ func (a *answers) lookupEndpoint(label []byte, qtype uint16) result {
 	case e == nil:
 		return result{outcome: missing}
 	case qtype == dns.TypeSRV:
-		return a.records(e.srv, false)
+		return a.records(a.endpointSRV(e), false)
 	default:
-		return lookupAddrs(e.v4(), e.v6(), qtype, false)
+		v4, v6 := a.endpointAddrs(e)
+		return lookupAddrs(v4, v6, qtype, false)
 	}
 }
 

@@ -44,7 +44,8 @@ func (a *answers) pointers() []pointer {
 		if e.hostname {
 			rank = rankHostname
 		}
-		add(rank, e.label, e.v4(), e.v6())
+		v4, v6 := a.endpointAddrs(e)
+		add(rank, e.label, v4, v6)
 	}
 	slices.SortFunc(list, comparePointers)
 	return list

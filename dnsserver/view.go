@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"maps"
 	"net/netip"
+	"slices"
 
 	"signpost/discovery"
 )
@@ -126,7 +127,9 @@ func (u *viewUpdate) touchNamespace(name string) {
 // hidden by their labels; the latter takes their services along.
 func (u *viewUpdate) updateNamespaces() {
 	if !maps.Equal(u.before.snap.Namespaces, u.snap.Namespaces) {
-		u.differs = true
+		for ns := range union(u.before.snap.Namespaces, u.snap.Namespaces) {
+			u.touchNamespace(ns)
+		}
 	}
 	if u.conf.NamespaceLabels == nil {
 		return
@@ -144,23 +147,26 @@ func (u *viewUpdate) updateNamespaces() {
 
 // updatePods notices pods that came or went as far as names depend on them.
 func (u *viewUpdate) updatePods() {
-	verified := u.conf.Pods == PodsVerified
 	discovery.Diff(u.before.snap.Pods, u.snap.Pods, func(k discovery.Key, before, now *discovery.Pod) {
 		u.touchNamespace(k.Namespace)
-		if verified && !u.conf.sameNames(before, now) {
-			u.differs = true
+		if u.conf.Pods != PodsVerified {
+			return
+		}
+		for _, pod := range []*discovery.Pod{before, now} {
+			if pod != nil && !u.samePodNames(pod) {
+				u.differs = true
+			}
 		}
 	})
 }
 
-// sameNames reports whether two versions of a pod, either of which may be
-// nil, have the same names.
-func (c *viewConfig) sameNames(a, b *discovery.Pod) bool {
-	aNamed, bNamed := c.namesPod(a), c.namesPod(b)
-	if !aNamed || !bNamed {
-		return aNamed == bNamed
-	}
-	return equalAddrs(a.Addrs, b.Addrs)
+// samePodNames reports whether the names of a pod's addresses exist before and
+// after alike, be it by another pod.
+func (u *viewUpdate) samePodNames(p *discovery.Pod) bool {
+	ns := []byte(p.Key.Namespace)
+	return !slices.ContainsFunc(p.Addrs, func(a netip.Addr) bool {
+		return u.conf.podAt(u.before.snap, a, ns) != u.conf.podAt(u.snap, a, ns)
+	})
 }
 
 // namesPod reports whether a pod has names of its own (P7).
@@ -192,16 +198,4 @@ func union[V any](a, b map[string]V) map[string]bool {
 		keys[k] = true
 	}
 	return keys
-}
-
-func equalAddrs(a, b []netip.Addr) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }

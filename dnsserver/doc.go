@@ -1,0 +1,43 @@
+// Package dnsserver answers DNS queries: names of services and their
+// addresses from the cluster and reverse zones, everything else by forwarding.
+//
+//	clients ──UDP, TCP──> Server ──> handler chain ──┬──> Cluster ──> view.lookup
+//	                      (wire format, limits,      │       │           │ records by copying
+//	                       EDNS, truncation)         │       │ alias     v
+//	                                                 │       └──────> Resolve: the whole chain again
+//	                                                 └──> forward ──> upstream
+//
+//	discovery.Store ──snapshot──> Cluster.Run ──view.advance──> view (atomic pointer)
+//	                                               │
+//	                                               └── compile(*discovery.Service) ──> answers
+//
+// It does not know where services come from, nor whether their addresses
+// work: it reads a [discovery.Store] and nothing else. It is no recursive
+// resolver.
+//
+// # The cluster zones
+//
+// [Cluster] follows the store. For each service that changed, compile, a pure
+// function, works out everything that DNS knows about it: addresses as the
+// octets of their records, names relative to the service, so that the same
+// answers serve every zone and every TTL. A view is all answers of one
+// revision, with the reverse names beside them in a trie whose inner nodes are
+// the names above them. view.lookup, pure as well, finds a question's result
+// in the view's own data; records, a [github.com/miekg/dns.Msg] now, are
+// copied out of it afterwards.
+//
+// # Invariants
+//
+//   - A query takes one view and sees one revision, aliases within our zones
+//     included. It waits for no lock; a lookup allocates nothing.
+//   - Whether a name exists does not depend on the type that is asked for, and
+//     a name exists if one below it does (RFC 8020). So NXDOMAIN is safe to
+//     cache for everything below.
+//   - A record stands once in an RRset (RFC 2181 §5), and nothing stands beside
+//     a CNAME.
+//   - The SOA serial rises by one for each revision that changes an answer, and
+//     for no other.
+//   - Before the source has delivered everything, no name is said not to
+//     exist: SERVFAIL, without authority.
+//   - The bytes of the question come back as they were, as owner names too.
+package dnsserver
