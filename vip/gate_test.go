@@ -275,7 +275,7 @@ func TestGateUnderFaults(t *testing.T) {
 		faults := viptest.NewFaults(t, viptest.DefaultFaultRate)
 		g.backend.FailWith(faults.Operation)
 		churn := viptest.NewChurn(random)
-		var before = &discovery.Snapshot{}
+		before := &discovery.Snapshot{}
 		for range 150 {
 			after := churn.Step()
 			g.store.Update(func(tx *discovery.Tx) {

@@ -24,12 +24,24 @@ func TestPlannerOptions(t *testing.T) {
 		world   string
 		want    []string // frontends
 	}{
-		{"P-01 only the services of our name", vip.Options{ProxyName: "mine"},
-			"service a/a ips=10.0.0.1 ports=80 proxy=mine\nservice a/b ips=10.0.0.2 ports=80\nservice a/c ips=10.0.0.3 ports=80 proxy=other", []string{"10.0.0.1:80/TCP"}},
-		{"P-27 an allow list admits what it names and nothing else", vip.Options{AllowExternalIPs: prefixes("192.0.2.0/28", "192.168.6.1/32", "127.0.0.0/8")},
-			"node n1 addrs=192.168.6.1\nservice a/a ips=10.0.0.1 ports=80 external=192.0.2.1,192.168.6.1,8.8.8.8,127.0.0.1", []string{"10.0.0.1:80/TCP", "192.0.2.1:80/TCP", "192.168.6.1:80/TCP"}},
-		{"P-18 relaxed: unusable ranges leave the address open", vip.Options{OpenUnusableRanges: true},
-			"service a/a type=LoadBalancer ips=10.0.0.1 ports=80 lb=203.0.113.1 ranges=fd00::/8", []string{"10.0.0.1:80/TCP", "203.0.113.1:80/TCP"}},
+		{
+			"P-01 only the services of our name",
+			vip.Options{ProxyName: "mine"},
+			"service a/a ips=10.0.0.1 ports=80 proxy=mine\nservice a/b ips=10.0.0.2 ports=80\nservice a/c ips=10.0.0.3 ports=80 proxy=other",
+			[]string{"10.0.0.1:80/TCP"},
+		},
+		{
+			"P-27 an allow list admits what it names and nothing else",
+			vip.Options{AllowExternalIPs: prefixes("192.0.2.0/28", "192.168.6.1/32", "127.0.0.0/8")},
+			"node n1 addrs=192.168.6.1\nservice a/a ips=10.0.0.1 ports=80 external=192.0.2.1,192.168.6.1,8.8.8.8,127.0.0.1",
+			[]string{"10.0.0.1:80/TCP", "192.0.2.1:80/TCP", "192.168.6.1:80/TCP"},
+		},
+		{
+			"P-18 relaxed: unusable ranges leave the address open",
+			vip.Options{OpenUnusableRanges: true},
+			"service a/a type=LoadBalancer ips=10.0.0.1 ports=80 lb=203.0.113.1 ranges=fd00::/8",
+			[]string{"10.0.0.1:80/TCP", "203.0.113.1:80/TCP"},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

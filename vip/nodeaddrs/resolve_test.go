@@ -14,10 +14,14 @@ import (
 // host is a machine with two networks, in both families.
 var host = machine{
 	addrs: []address{
-		{netip.MustParseAddr("127.0.0.1"), "lo"}, {netip.MustParseAddr("::1"), "lo"},
-		{netip.MustParseAddr("10.0.0.5"), "eth1"}, {netip.MustParseAddr("192.168.6.1"), "eth0"},
-		{netip.MustParseAddr("fd00:6::1"), "eth0"}, {netip.MustParseAddr("fe80::1"), "eth0"},
-		{netip.MustParseAddr("10.96.0.7"), "kube-ipvs0"}, {netip.MustParseAddr("203.0.113.9"), "signpost0"},
+		{netip.MustParseAddr("127.0.0.1"), "lo"},
+		{netip.MustParseAddr("::1"), "lo"},
+		{netip.MustParseAddr("10.0.0.5"), "eth1"},
+		{netip.MustParseAddr("192.168.6.1"), "eth0"},
+		{netip.MustParseAddr("fd00:6::1"), "eth0"},
+		{netip.MustParseAddr("fe80::1"), "eth0"},
+		{netip.MustParseAddr("10.96.0.7"), "kube-ipvs0"},
+		{netip.MustParseAddr("203.0.113.9"), "signpost0"},
 		{netip.MustParseAddr("10.96.0.8"), "lo"},
 	},
 	source4: netip.MustParseAddr("192.168.6.1"), source6: netip.MustParseAddr("fd00:6::1"),

@@ -1,6 +1,7 @@
 package nodeaddrs
 
 import (
+	"context"
 	"net"
 	"net/netip"
 )
@@ -9,7 +10,7 @@ import (
 // another; invalid if it has no way there. Nothing is sent: connecting a UDP
 // socket only asks the routing table.
 func sourceTowards(network, destination string) netip.Addr {
-	conn, err := net.Dial(network, destination)
+	conn, err := (&net.Dialer{}).DialContext(context.Background(), network, destination)
 	if err != nil {
 		return netip.Addr{}
 	}

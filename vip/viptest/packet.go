@@ -26,7 +26,7 @@ func (p Packet) String() string { return fmt.Sprintf("%s %s -> %s", p.Source, p.
 type Action uint8
 
 const (
-	// Pass: it is none of the dataplane's business.
+	// Pass leaves it to the node: it is none of the dataplane's business.
 	Pass Action = iota
 	// Forward sends it to an endpoint.
 	Forward

@@ -64,7 +64,7 @@ func sliceFields(s *discovery.Slice) setter {
 func endpointFields(slice *discovery.Slice, address string) (setter, error) {
 	addr, err := netip.ParseAddr(address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading an endpoint's address: %w", err)
 	}
 	slice.Endpoints = append(slice.Endpoints, discovery.Endpoint{Addr: addr, Ready: true, Serving: true})
 	e := &slice.Endpoints[len(slice.Endpoints)-1]
@@ -82,12 +82,18 @@ func endpointFields(slice *discovery.Slice, address string) (setter, error) {
 
 func text(v string) (string, error) { return v, nil }
 
+func timestamp(v string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, v)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("reading a time: %w", err)
+	}
+	return t, nil
+}
+
 func number(v string) (uint16, error) {
 	n, err := strconv.ParseUint(v, 10, 16)
 	return uint16(n), err
 }
-
-func timestamp(v string) (time.Time, error) { return time.Parse(time.RFC3339, v) }
 
 // servicePort reads "NAME:80/UDP->30080"; all but the number may be missing.
 func servicePort(v string) (discovery.Port, error) {
