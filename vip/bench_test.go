@@ -84,6 +84,29 @@ func BenchmarkPlanNodeChange(b *testing.B) {
 	}
 }
 
+// BenchmarkPlanExtremes is X19: one service with very many endpoints, and one
+// with very many external addresses.
+func BenchmarkPlanExtremes(b *testing.B) {
+	endpoints := benchService(1, 1)
+	for i := range 10_000 {
+		e := discovery.Endpoint{Addr: netip.AddrFrom4([4]byte{172, 20, byte(i), byte(i >> 8)}), Node: "n2", Ready: true, Serving: true}
+		endpoints.Slices[0].Endpoints = append(endpoints.Slices[0].Endpoints, e)
+	}
+	addresses := benchService(2, 10)
+	for i := range 1_000 {
+		addresses.ExternalIPs = append(addresses.ExternalIPs, netip.AddrFrom4([4]byte{198, 18, byte(i), byte(i >> 8)}))
+	}
+	_, node := benchCluster()
+	for name, s := range map[string]*discovery.Service{"10000 endpoints": endpoints, "1000 external IPs": addresses} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				vip.NewState(node, vip.Planner{}.Service(s, node))
+			}
+		})
+	}
+}
+
 // BenchmarkChanges finds the one virtual server that differs among 10,000.
 func BenchmarkChanges(b *testing.B) {
 	store, node := benchCluster()

@@ -47,6 +47,19 @@ type Outcome struct {
 	SNAT      bool // whichever endpoint it is; see Masquerades
 }
 
+// String returns "forward to [172.16.1.2:80 172.16.1.3:80]+snat", or the action
+// alone.
+func (o Outcome) String() string {
+	switch {
+	case o.Action != Forward:
+		return o.Action.String()
+	case o.SNAT:
+		return fmt.Sprintf("forward to %v+snat", o.Endpoints)
+	default:
+		return fmt.Sprintf("forward to %v", o.Endpoints)
+	}
+}
+
 // Masquerades reports whether the endpoint sees a source other than the
 // packet's: a client that reaches itself is always masqueraded (P-15).
 func (o Outcome) Masquerades(p Packet, endpoint netip.AddrPort) bool {
