@@ -2,7 +2,6 @@ package dnsserver
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 
 	"github.com/miekg/dns"
@@ -30,8 +29,8 @@ type middleware = func(next dns.Handler) dns.Handler
 // chain builds the handlers of a block. The order is that of CoreDNS's
 // plugins and doesn't depend on the Corefile; a nil link is off. Whoever adds
 // a feature adds one line here.
-func (s *Server) chain(b *Block, cfg Config) (dns.Handler, error) {
-	forwards, err := s.forwards(b, cfg)
+func (s *Server) chain(b *Block, cfg Config) (dns.Handler, []error) {
+	forwards, errs := s.forwards(b, cfg)
 	links := []middleware{
 		when(b.Errors, logErrors(cfg.Log)),
 		queryLog(b.Log, cfg.Log),
@@ -40,7 +39,7 @@ func (s *Server) chain(b *Block, cfg Config) (dns.Handler, error) {
 		s.cluster(b.Cluster),
 	}
 	links = append(links, forwards...)
-	return stack(append(links, answering(answeredByNone, refuseAll))), err
+	return stack(append(links, answering(answeredByNone, refuseAll))), errs
 }
 
 // stack puts the links around each other, the first outermost.
@@ -86,7 +85,7 @@ func (s *Server) cluster(c *Cluster) middleware {
 
 // forwards makes a link for each forward, the longest From first: the one
 // that fits best takes the query (F2).
-func (s *Server) forwards(b *Block, cfg Config) ([]middleware, error) {
+func (s *Server) forwards(b *Block, cfg Config) ([]middleware, []error) {
 	sorted := slices.Clone(b.Forwards)
 	slices.SortStableFunc(sorted, func(x, y ForwardConfig) int {
 		return cmp.Compare(dns.CountLabel(dns.Fqdn(y.From)), dns.CountLabel(dns.Fqdn(x.From)))
@@ -101,7 +100,7 @@ func (s *Server) forwards(b *Block, cfg Config) ([]middleware, error) {
 		}
 		links = append(links, answering(answeredByForward, f.wrap))
 	}
-	return links, errors.Join(errs...)
+	return links, errs
 }
 
 // refuseTransfer refuses AXFR and IXFR over any transport (W25).

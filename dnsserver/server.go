@@ -40,13 +40,14 @@ const (
 )
 
 // New validates the configuration and builds the handler chains. It opens no
-// socket. The error joins everything that is wrong.
+// socket. The error joins everything that is wrong ([errors.Join]), each with
+// its block.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{metrics: newMetrics(), slots: newSlots(cfg.MaxQueries), listeners: map[string]*listener{}}
 	plan, err := s.build(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("configuring dns server: %w", err)
+		return nil, err
 	}
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(s.metrics); err != nil {
@@ -104,7 +105,7 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	next, err := s.build(cfg)
 	if err != nil {
-		return fmt.Errorf("reloading dns server: %w", err)
+		return err
 	}
 	opened, err := s.open(ctx, cfg, next)
 	if err != nil {

@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -24,10 +25,17 @@ const (
 // stands for the name asked.
 func static(t testing.TB, records ...string) dns.Handler {
 	t.Helper()
+	const self = "the-name-asked."
+	parsed := rrs(t, self, records...)
 	return dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 		m := new(dns.Msg).SetReply(r)
 		m.Authoritative = true
-		m.Answer = rrs(t, r.Question[0].Name, records...)
+		for _, rr := range parsed {
+			if rr = dns.Copy(rr); rr.Header().Name == self {
+				rr.Header().Name = r.Question[0].Name
+			}
+			m.Answer = append(m.Answer, rr)
+		}
 		_ = w.WriteMsg(m)
 	})
 }
@@ -163,7 +171,7 @@ func (c *tcpClient) recv() []byte {
 // wantEOF checks that the server ends the connection, and properly.
 func (c *tcpClient) wantEOF() {
 	c.t.Helper()
-	if n, err := c.Read(make([]byte, 1)); err != io.EOF {
+	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		c.t.Fatalf("read %d octets, error %v; want end of connection", n, err)
 	}
 }

@@ -43,10 +43,9 @@ func (s *Server) build(cfg Config) (plan, error) {
 	var errs []error
 	for i := range cfg.Blocks {
 		b := &cfg.Blocks[i]
-		handler, err := s.chain(b, cfg)
-		if err != nil {
+		handler, failed := s.chain(b, cfg)
+		for _, err := range failed {
 			errs = append(errs, fmt.Errorf("block %q: %w", strings.Join(b.Zones, " "), err))
-			continue
 		}
 		for _, addr := range b.Listen {
 			sv := p[addr]

@@ -41,22 +41,30 @@ func TestFit(t *testing.T) {
 		ednsAsked         bool
 	}{
 		{name: "W20 fits", msg: message(t, srv, nil, glue), limit: 512, answer: 3, extra: 6},
-		{name: "W20 B28 glue that doesn't fit goes without TC", msg: message(t, srv, nil, append(glue, bigGlue...)),
-			limit: 512, answer: 3, extra: 6},
+		{
+			name: "W20 B28 glue that doesn't fit goes without TC", msg: message(t, srv, nil, append(glue, bigGlue...)),
+			limit: 512, answer: 3, extra: 6,
+		},
 		{name: "W20 no part of an RRset of glue", msg: message(t, srv, nil, bigGlue), limit: 512, answer: 3},
 		{name: "W20 glue goes, OPT stays", msg: message(t, srv, nil, bigGlue), limit: 512, answer: 3, extra: 1, ednsAsked: true},
 		{name: "W20 answer RRset too large", msg: message(t, many(100), nil, nil), limit: 512, answer: 30, truncated: true},
 		{name: "W20 answer too large: SOA and glue go too", msg: message(t, many(100), soa, glue), limit: 512, answer: 30, truncated: true},
 		{name: "W20 answer too large, OPT stays", msg: message(t, many(100), nil, nil), limit: 512, answer: 29, extra: 1, truncated: true, ednsAsked: true},
-		{name: "name servers are a hint beside an answer", msg: message(t, many(28), numbered(9, "example. 5 IN NS ns%d.example."), nil),
-			limit: 512, answer: 28},
+		{
+			name: "name servers are a hint beside an answer", msg: message(t, many(28), numbered(9, "example. 5 IN NS ns%d.example."), nil),
+			limit: 512, answer: 28,
+		},
 		{name: "SOA beside an answer (CNAME and NODATA) is part of it", msg: message(t, many(30), soa, nil), limit: 512, answer: 30, truncated: true},
-		{name: "RFC 9471 referral whose glue doesn't fit", msg: message(t, nil, numbered(3, "sub.example. 5 IN NS ns%d.sub.example."), bigGlue),
-			limit: 512, ns: 3, truncated: true},
+		{
+			name: "RFC 9471 referral whose glue doesn't fit", msg: message(t, nil, numbered(3, "sub.example. 5 IN NS ns%d.sub.example."), bigGlue),
+			limit: 512, ns: 3, truncated: true,
+		},
 		{name: "NODATA with extras", msg: message(t, nil, soa, bigGlue), limit: 512, ns: 1},
 		{name: "H22 64 KiB over TCP", msg: message(t, many(5000), nil, glue), limit: maxTCPSize, answer: 4094, truncated: true},
-		{name: "H22 64 KiB over TCP, glue only too much", msg: message(t, many(4000), nil, numbered(400, "e%d.a.example. 5 IN A 192.0.2.1")),
-			limit: maxTCPSize, answer: 4000, extra: 75},
+		{
+			name: "H22 64 KiB over TCP, glue only too much", msg: message(t, many(4000), nil, numbered(400, "e%d.a.example. 5 IN A 192.0.2.1")),
+			limit: maxTCPSize, answer: 4000, extra: 75,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -31,7 +31,7 @@ func requestPacketInfo(network string, c syscall.RawConn) error {
 // replyPacketInfo turns a received control message, in place, into the one for
 // the reply; without one it returns nil.
 func replyPacketInfo(oob []byte) []byte {
-	if len(oob) == 0 {
+	if len(oob) < unix.CmsgLen(0) { // the parser reads a header in any case
 		return nil
 	}
 	head, data, rest, err := unix.ParseOneSocketControlMessage(oob)
@@ -52,7 +52,7 @@ func replyPacketInfo(oob []byte) []byte {
 
 // packetInfoAddr returns the address in a control message.
 func packetInfoAddr(oob []byte) (netip.Addr, bool) {
-	if len(oob) == 0 {
+	if len(oob) < unix.CmsgLen(0) {
 		return netip.Addr{}, false
 	}
 	head, data, _, err := unix.ParseOneSocketControlMessage(oob)

@@ -85,10 +85,14 @@ func TestRequests(t *testing.T) {
 		{"W11 B24 type OPT", raw(hexQuery, hexOne, hexName, "0029 0001"), dns.RcodeFormatError, nil},
 		{"W11 B24 type TKEY", raw(hexQuery, hexOne, hexName, "00f9 0001"), dns.RcodeNotImplemented, nil},
 		{"W11 B24 type TSIG", raw(hexQuery, hexOne, hexName, "00fa 0001"), dns.RcodeNotImplemented, nil},
-		{"W12 EDNS version 1", raw(hexQuery, hexOPT1, hexName, hexA, "00 0029 1000 00010000 0000"), dns.RcodeBadVers & 0xF,
-			raw(hexID, "8100", hexOPT1, hexName, hexA, "00 0029 04d0 01000000 0000")},
-		{"W12 EDNS version 255, DO", raw(hexQuery, hexOPT1, hexName, hexA, "00 0029 1000 00ff8000 0000"), dns.RcodeBadVers & 0xF,
-			raw(hexID, "8100", hexOPT1, hexName, hexA, "00 0029 04d0 01008000 0000")},
+		{
+			"W12 EDNS version 1", raw(hexQuery, hexOPT1, hexName, hexA, "00 0029 1000 00010000 0000"), dns.RcodeBadVers & 0xF,
+			raw(hexID, "8100", hexOPT1, hexName, hexA, "00 0029 04d0 01000000 0000"),
+		},
+		{
+			"W12 EDNS version 255, DO", raw(hexQuery, hexOPT1, hexName, hexA, "00 0029 1000 00ff8000 0000"), dns.RcodeBadVers & 0xF,
+			raw(hexID, "8100", hexOPT1, hexName, hexA, "00 0029 04d0 01008000 0000"),
+		},
 		{"W13 B21 two OPT", raw(hexQuery, "0001 0000 0000 0002", hexName, hexA, hexOPT, hexOPT), dns.RcodeFormatError, nil},
 		{"W13 OPT as an answer", raw(hexQuery, "0001 0001 0000 0000", hexName, hexA, hexOPT), dns.RcodeFormatError, nil},
 		{"W14 OPT RDLEN beyond the message", raw(hexQuery, hexOPT1, hexName, hexA, "00 0029 1000 00000000 0010"), dns.RcodeFormatError, nil},
@@ -98,8 +102,10 @@ func TestRequests(t *testing.T) {
 		{"W15 OPT owner a pointer", raw(hexQuery, hexOPT1, hexName, hexA, "c018 0029 1000 00000000 0000"), dns.RcodeFormatError, nil},
 		{"W25 AXFR", raw(hexQuery, hexOne, hexName, "00fc 0001"), dns.RcodeRefused, nil},
 		{"W25 IXFR", raw(hexQuery, "0001 0000 0001 0000", hexName, "00fb 0001", "c00c 0006 0001 00000000 0018 c00c c00c 00000001 00000001 00000001 00000001 00000001"), dns.RcodeRefused, nil},
-		{"W10 class CH keeps our OPT", raw(hexQuery, hexOPT1, hexName, "0010 0003", hexOPT), dns.RcodeRefused,
-			raw(hexID, "8105", hexOPT1, hexName, "0010 0003", "00 0029 04d0 00000000 0000")},
+		{
+			"W10 class CH keeps our OPT", raw(hexQuery, hexOPT1, hexName, "0010 0003", hexOPT), dns.RcodeRefused,
+			raw(hexID, "8105", hexOPT1, hexName, "0010 0003", "00 0029 04d0 00000000 0000"),
+		},
 	}
 	s := startWith(t, configFor(), refuseTransfer(static(t, "@ 5 IN A 192.0.2.1")))
 	to := addrOf(s)
@@ -152,9 +158,9 @@ func checkReply(t *testing.T, over string, in, got []byte, rcode int, want []byt
 	}
 }
 
-// TestReplyHeader checks G1 and G3: what is copied from the request, and what
+// TestWireHeader checks G1 and G3: what is copied from the request, and what
 // never is.
-func TestReplyHeader(t *testing.T) {
+func TestWireHeader(t *testing.T) {
 	t.Parallel()
 	s := startWith(t, configFor(), static(t, "@ 5 IN A 192.0.2.1"))
 	for _, tt := range []struct {
