@@ -50,26 +50,28 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// watch writes the present objects and then every change, until the client
-// goes away. States that nobody had time to look at are skipped.
+// watch writes the present objects, a bookmark, and then every change, until
+// the client goes away. States that nobody had time to look at are skipped.
 func (h *handler) watch(w http.ResponseWriter, r *http.Request, collect func(*View) []item) {
 	w.Header().Set("Content-Type", "application/json")
 	out := http.NewResponseController(w)
-	known := map[string]json.RawMessage{}
+	known, listed := map[string]json.RawMessage{}, false
 	for {
 		view := h.view()
 		events, now, err := compare(known, collect(view))
 		if err != nil {
 			return
 		}
+		if !listed {
+			events = append(events, Event{"BOOKMARK", json.RawMessage(`{}`)})
+		}
 		if writeEvents(w, events) != nil || out.Flush() != nil {
 			return
 		}
-		known = now
-		select {
-		case <-r.Context().Done():
+		known, listed = now, true
+		view.Wait(r.Context())
+		if r.Context().Err() != nil {
 			return
-		case <-view.Changed:
 		}
 	}
 }

@@ -27,7 +27,9 @@ type List struct {
 
 // Event is one line of a watch: what happened to an object.
 type Event struct {
-	Type   string          `json:"type"` // "ADDED", "MODIFIED" or "DELETED"
+	// Type is "ADDED", "MODIFIED" or "DELETED", as in a watch of Kubernetes, or
+	// "BOOKMARK" once all objects that there were have been sent.
+	Type   string          `json:"type"`
 	Object json.RawMessage `json:"object"`
 }
 

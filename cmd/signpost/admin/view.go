@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -22,8 +23,8 @@ type View struct {
 	// Records yields every record of the zones that the server answers for.
 	Records iter.Seq[Record]
 	Status  Status
-	// Changed is closed once there is a newer view.
-	Changed <-chan struct{}
+	// Wait returns once there may be a newer view, or the context ends.
+	Wait func(context.Context)
 }
 
 // Filter chooses objects; an empty field chooses all.

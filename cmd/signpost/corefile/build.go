@@ -2,7 +2,10 @@ package corefile
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 )
 
@@ -41,7 +44,29 @@ func Parse(file string, text []byte, o Options) (*Config, error) {
 		b.errs = append(b.errs, &Error{File: file, Line: 1, Problem: "has no server block: must have at least one, such as .:53 { … }"})
 	}
 	b.checkListeners()
+	b.config.Digest = digest(blocks, o)
 	return b.config, b.errs.sorted()
+}
+
+// digest is over what is written, without where it is written.
+func digest(blocks []block, o Options) string {
+	h := sha256.New()
+	fmt.Fprintln(h, o.Port)
+	for _, one := range blocks {
+		fmt.Fprintf(h, "block %q\n", one.keys)
+		for _, l := range one.lines {
+			l.write(h)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func (l *line) write(w io.Writer) {
+	fmt.Fprintf(w, "%q %q {\n", l.name, l.args)
+	for _, inner := range l.body {
+		inner.write(w)
+	}
+	fmt.Fprintln(w, "}")
 }
 
 // builder fills the Config, block by block.
@@ -54,7 +79,7 @@ type builder struct {
 }
 
 func (b *builder) block(one block) {
-	b.server = &Server{File: one.file, Line: one.num}
+	b.server = &Server{Place: Place{File: one.file, Line: one.num}}
 	b.config.Servers = append(b.config.Servers, b.server)
 	for _, key := range one.keys {
 		addresses, err := parseKey(key, b.port)

@@ -1,6 +1,7 @@
 package corefile
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -12,9 +13,10 @@ import (
 type Config struct {
 	Servers []*Server
 
-	Manifests *manifest.Config // nil: the source is an API server
-	VIP       *VIP             // nil: no dataplane
-	Admin     string           // "unix://PATH"; empty: the default
+	Manifests   *manifest.Config // nil: the source is an API server
+	ManifestsAt Place
+	VIP         *VIP   // nil: no dataplane
+	Admin       string // "unix://PATH"; empty: the default
 
 	Health  []string // addresses, each once
 	Ready   []string
@@ -23,12 +25,25 @@ type Config struct {
 	// longest of all blocks.
 	Lameduck time.Duration
 	Reload   Reload
+	// Digest tells configurations apart: it is the same for two texts that mean
+	// the same, comments and line breaks aside.
+	Digest string
+}
+
+// Place is where something stands in a Corefile.
+type Place struct {
+	File string
+	Line int // from 1
+}
+
+// Errorf returns a problem of the thing at the place; subject is its name.
+func (p Place) Errorf(subject, format string, args ...any) Errors {
+	return Errors{{File: p.File, Line: p.Line, Subject: subject, Problem: fmt.Sprintf(format, args...)}}
 }
 
 // Server is one server block.
 type Server struct {
-	File string
-	Line int
+	Place
 
 	Addresses  []Address
 	Bind       []string // addresses and interfaces; empty: all
@@ -49,8 +64,7 @@ type Reload struct {
 
 // VIP is the dataplane.
 type VIP struct {
-	File string
-	Line int
+	Place
 
 	Mode              string
 	Scheduler         string

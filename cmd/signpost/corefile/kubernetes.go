@@ -11,8 +11,7 @@ import (
 // Cluster is the directive kubernetes: which names of the cluster are
 // answered, and how the API server is reached.
 type Cluster struct {
-	File string
-	Line int
+	Place
 
 	// DNS is what the DNS server needs of it.
 	DNS dnsserver.ClusterConfig
@@ -36,7 +35,7 @@ const defaultStartup = 5 * time.Second
 
 // kubernetes reads "kubernetes [ZONE…] { … }" (dns-requirements §10).
 func (b *builder) kubernetes(s *scan) {
-	k := &Cluster{File: s.file, Line: s.num, StartupTimeout: defaultStartup}
+	k := &Cluster{Place: s.place(), StartupTimeout: defaultStartup}
 	k.DNS.TTL = dnsserver.DefaultTTL
 	k.DNS.Zones = s.zones(s.args)
 	if len(s.args) == 0 {

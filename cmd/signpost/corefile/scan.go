@@ -20,6 +20,8 @@ type scan struct {
 	errs      *Errors
 }
 
+func (s *scan) place() Place { return Place{File: s.file, Line: s.num} }
+
 // errorf reports a problem with this line; an option's name comes first.
 func (s *scan) errorf(format string, args ...any) {
 	problem := fmt.Sprintf(format, args...)

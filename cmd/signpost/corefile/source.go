@@ -24,7 +24,9 @@ func (b *builder) manifests(s *scan) {
 	if len(m.ServiceCIDRs) == 0 {
 		m.ServiceCIDRs = []netip.Prefix{defaultServiceCIDR}
 	}
-	b.config.Manifests = m
+	if m.Dir != "" {
+		b.config.Manifests, b.config.ManifestsAt = m, s.place()
+	}
 }
 
 func serviceCIDRs(o *scan) []netip.Prefix {

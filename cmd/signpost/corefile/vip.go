@@ -16,7 +16,7 @@ var schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh",
 func (b *builder) vip(s *scan) {
 	s.noArgs()
 	v := &VIP{
-		File: s.file, Line: s.num, Mode: "auto", Scheduler: "rr", Healthz: defaultHealthz,
+		Place: s.place(), Mode: "auto", Scheduler: "rr", Healthz: defaultHealthz,
 		MinSyncPeriod: 10 * time.Millisecond, SyncPeriod: 30 * time.Second, Gate: true,
 	}
 	s.options(map[string]func(*scan){

@@ -41,6 +41,12 @@ func Modes() []string {
 	return names
 }
 
+// Known returns an error if this build has no backend for a mode.
+func Known(mode string) error {
+	_, err := candidates(mode)
+	return err
+}
+
 // Choose returns the backend for a mode, and those that auto passed over.
 // The caller has to [Close] the backend.
 func Choose(ctx context.Context, mode string, log *slog.Logger) (vip.Backend, []Rejection, error) {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 
@@ -34,7 +34,8 @@ func ParseFormat(text string) (Format, error) {
 	}
 }
 
-// Printer prints the objects of one resource.
+// Printer prints the objects of one resource. It remembers how wide its columns
+// are, so that the lines of a watch stand below each other.
 type Printer struct {
 	Resource string // as in package admin
 	Format   Format
@@ -42,6 +43,9 @@ type Printer struct {
 	AllNamespaces bool
 	// Now is the time that ages count to.
 	Now func() time.Time
+
+	widths    []int
+	documents int
 }
 
 // List prints objects; single says that one was asked for by name, which YAML
@@ -58,27 +62,19 @@ func (p *Printer) List(w io.Writer, list *admin.List, single bool) error {
 	if err != nil {
 		return err
 	}
-	return writeTable(w, append([][]string{p.header()}, rows...))
+	return p.table(w, append([][]string{p.header()}, rows...))
 }
 
-// Event prints one line of a watch; first asks for the header.
-func (p *Printer) Event(w io.Writer, e admin.Event, first bool) error {
+// Event prints one line of a watch, after [Printer.List] has printed what there was.
+func (p *Printer) Event(w io.Writer, e admin.Event) error {
 	if p.Format == YAML || p.Format == JSON {
-		if p.Format == YAML {
-			if _, err := io.WriteString(w, "---\n"); err != nil {
-				return err
-			}
-		}
 		return p.document(w, e.Object)
 	}
 	rows, err := p.rows([]json.RawMessage{e.Object})
 	if err != nil {
 		return err
 	}
-	if first {
-		rows = append([][]string{p.header()}, rows...)
-	}
-	return writeTable(w, rows)
+	return p.table(w, rows)
 }
 
 func (p *Printer) document(w io.Writer, object any) error {
@@ -92,6 +88,10 @@ func (p *Printer) document(w io.Writer, object any) error {
 			return fmt.Errorf("encoding %s: %w", p.Resource, err)
 		}
 	}
+	if p.documents > 0 && p.Format == YAML {
+		text = append([]byte("---\n"), text...)
+	}
+	p.documents++
 	_, err = w.Write(text)
 	return err
 }
@@ -127,13 +127,28 @@ func (p *Printer) rows(items []json.RawMessage) ([][]string, error) {
 	return rows, nil
 }
 
-// writeTable aligns as kubectl does: columns three blanks apart.
-func writeTable(w io.Writer, rows [][]string) error {
-	table := tabwriter.NewWriter(w, 6, 4, 3, ' ', 0)
+// Of a column: its least width, and the blanks behind its widest cell.
+const minWidth, padding = 6, 3
+
+// table writes rows with columns as wide as the widest cell so far, as kubectl
+// does. The last column is not padded.
+func (p *Printer) table(w io.Writer, rows [][]string) error {
 	for _, cells := range rows {
-		if _, err := fmt.Fprintln(table, strings.Join(cells, "\t")); err != nil {
-			return err
+		for i, cell := range cells {
+			if i == len(p.widths) {
+				p.widths = append(p.widths, minWidth)
+			}
+			p.widths[i] = max(p.widths[i], utf8.RuneCountInString(cell)+padding)
 		}
 	}
-	return table.Flush()
+	var b strings.Builder
+	for _, cells := range rows {
+		for i, cell := range cells[:len(cells)-1] {
+			fmt.Fprintf(&b, "%-*s", p.widths[i], cell)
+		}
+		b.WriteString(cells[len(cells)-1])
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -1,0 +1,131 @@
+package server
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"signpost/vip"
+)
+
+// metrics are the figures of the process and of the dataplane. Those of DNS
+// are the DNS server's.
+type metrics struct {
+	rounds     *prometheus.CounterVec
+	failed     prometheus.Gauge
+	duration   prometheus.Histogram // kube-proxy's names and buckets (L-06)
+	lastSync   prometheus.Gauge
+	programmed prometheus.Histogram
+}
+
+var _ vip.Observer = (*metrics)(nil)
+
+func newMetrics(registry *prometheus.Registry, s *Server, version string) *metrics {
+	m := &metrics{
+		rounds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "signpost_vip_rounds_total", Help: "Rounds of the dataplane's loop, by reason and result.",
+		}, []string{"reason", "result"}),
+		failed: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "signpost_vip_failed_frontends", Help: "Frontends that can't be programmed at present.",
+		}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "kubeproxy_sync_proxy_rules_duration_seconds", Help: "How long a round took that wrote to the dataplane.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
+		}),
+		lastSync: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "kubeproxy_sync_proxy_rules_last_timestamp_seconds", Help: "When a round last succeeded.",
+		}),
+		programmed: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "kubeproxy_network_programming_duration_seconds", Help: "From a change of endpoints to the rules for it.",
+			Buckets: programmingBuckets(),
+		}),
+	}
+	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "signpost_build_info", Help: "Always 1; the labels tell the build.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	}, func() float64 { return 1 })
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		build, m.rounds, m.failed, m.duration, m.lastSync, m.programmed, snapshotFigures(s))
+	return m
+}
+
+// programmingBuckets are kube-proxy's: 0.25 s, each second to a minute, 5 s
+// steps to two minutes, 30 s steps to five.
+func programmingBuckets() []float64 {
+	buckets := []float64{0.25, 0.5}
+	buckets = append(buckets, prometheus.LinearBuckets(1, 1, 59)...)
+	buckets = append(buckets, prometheus.LinearBuckets(60, 5, 12)...)
+	return append(buckets, prometheus.LinearBuckets(120, 30, 7)...)
+}
+
+// Observe implements [vip.Observer].
+func (m *metrics) Observe(r vip.Round) {
+	result := "success"
+	switch {
+	case r.Err != nil:
+		result = "failure"
+	case r.Failed > 0:
+		result = "partial"
+	}
+	m.rounds.WithLabelValues(r.Reason.String(), result).Inc()
+	m.failed.Set(float64(r.Failed))
+	if r.Idle {
+		return
+	}
+	m.duration.Observe(r.Duration.Seconds())
+	end := r.Start.Add(r.Duration)
+	if r.Err == nil {
+		m.lastSync.Set(float64(end.UnixNano()) / 1e9)
+	}
+	for _, trigger := range r.Triggers {
+		m.programmed.Observe(end.Sub(trigger).Seconds())
+	}
+}
+
+// figures reads the present snapshot at each scrape.
+type figures struct {
+	server                                  *Server
+	revision, synced, services, pods, nodes *prometheus.Desc
+}
+
+func snapshotFigures(s *Server) *figures {
+	describe := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("signpost_"+name, help, nil, nil)
+	}
+	return &figures{
+		server:   s,
+		revision: describe("revision", "Revision of the desired snapshot."),
+		synced:   describe("synced", "1 once the source has delivered everything."),
+		services: describe("services", "Services in the desired snapshot."),
+		pods:     describe("pods", "Pods in the desired snapshot."),
+		nodes:    describe("nodes", "Nodes in the desired snapshot."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (f *figures) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{f.revision, f.synced, f.services, f.pods, f.nodes} {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (f *figures) Collect(out chan<- prometheus.Metric) {
+	g := f.server.current.Load()
+	if g == nil {
+		return // starting
+	}
+	snapshot := g.source.store.Current()
+	synced := 0
+	if snapshot.Synced {
+		synced = 1
+	}
+	values := map[*prometheus.Desc]int{
+		f.revision: int(snapshot.Revision), f.synced: synced, f.services: snapshot.Services.Len(),
+		f.pods: snapshot.Pods.Len(), f.nodes: len(snapshot.Nodes),
+	}
+	for d, v := range values {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
+	}
+}

@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"signpost/cmd/signpost/corefile"
+	"signpost/cmd/signpost/dataplane"
+	"signpost/discovery"
+	"signpost/discovery/manifest"
+	"signpost/vip"
+)
+
+// Check reports every problem of a configuration, beyond those that reading
+// the Corefile has found, and of its manifests. Nothing is opened on the
+// network and nothing is changed.
+func Check(config *corefile.Config, o Options) ([]manifest.Problem, error) {
+	_, zonesErr := newZones(config, discovery.NewStore(), o.Log)
+	var modeErr error
+	if v := config.VIP; v != nil {
+		if err := dataplane.Known(v.Mode); err != nil {
+			modeErr = v.Errorf("vip", "%v", err)
+		}
+	}
+	if config.Manifests == nil {
+		return nil, joinLines(needsAPIServer(config), modeErr, zonesErr)
+	}
+	loaded, err := manifest.Load(*config.Manifests)
+	if err != nil {
+		return nil, joinLines(config.ManifestsAt.Errorf("manifests", "%v", err), modeErr, zonesErr)
+	}
+	return loaded.Problems, joinLines(modeErr, zonesErr)
+}
+
+// Plan returns the virtual servers that a configuration asks for, without a
+// running server and without touching anything. An empty mode is the
+// configuration's.
+func Plan(ctx context.Context, config *corefile.Config, mode string, o Options) (*vip.State, error) {
+	settings := corefile.VIP{Mode: dataplane.Auto}
+	if config.VIP != nil {
+		settings = *config.VIP
+	}
+	if mode != "" {
+		settings.Mode = mode
+	}
+	var err error
+	if settings.Mode, err = resolveMode(ctx, settings.Mode, o); err != nil {
+		return nil, err
+	}
+	node, err := nodeConfig(&settings, settings.Mode)
+	if err != nil {
+		return nil, err
+	}
+	if config.Manifests == nil {
+		return nil, errors.Join(needsAPIServer(config), errors.New("there is no source of services in the Corefile"))
+	}
+	loaded, err := manifest.Load(*config.Manifests)
+	if err != nil {
+		return nil, config.ManifestsAt.Errorf("manifests", "%v", err)
+	}
+	local, err := dataplane.LocalAddrs()
+	if err != nil {
+		return nil, err
+	}
+	return vip.Planner{}.Plan(loaded.Snapshot, node.Node(loaded.Snapshot, local)), nil
+}
+
+// resolveMode turns "auto" into the mode that this machine would run.
+func resolveMode(ctx context.Context, mode string, o Options) (string, error) {
+	if mode != dataplane.Auto {
+		return mode, dataplane.Known(mode)
+	}
+	backend, _, err := dataplane.Choose(ctx, mode, o.Log)
+	if err != nil {
+		return "", err
+	}
+	return backend.Name(), dataplane.Close(backend)
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"syscall"
+
+	"signpost/cmd/signpost/corefile"
+	"signpost/cmd/signpost/dataplane"
+	"signpost/discovery"
+	"signpost/dnsserver"
+)
+
+// zones are the server blocks, and the cluster zones in them.
+type zones struct {
+	part
+	clusters []*dnsserver.Cluster
+	blocks   []dnsserver.Block
+}
+
+// newZones makes the blocks over the store that DNS answers from, and reports
+// what is wrong with each of them.
+func newZones(config *corefile.Config, store *discovery.Store, log *slog.Logger) (*zones, error) {
+	z := &zones{}
+	var errs corefile.Errors
+	for _, s := range config.Servers {
+		blocks, err := z.server(s, store, log)
+		if err == nil {
+			// Only built, to see whether it can be: the error is this block's.
+			_, err = dnsserver.New(dnsserver.Config{Blocks: blocks})
+		}
+		if err != nil {
+			errs = append(errs, s.Errorf(s.Addresses[0].String(), "%v", err)...)
+			continue
+		}
+		z.blocks = append(z.blocks, blocks...)
+	}
+	if len(errs) > 0 {
+		return z, errs
+	}
+	return z, nil
+}
+
+// server makes the blocks of one server block: one for each port.
+func (z *zones) server(s *corefile.Server, store *discovery.Store, log *slog.Logger) ([]dnsserver.Block, error) {
+	hosts, err := bindAddrs(s, systemAddrs)
+	if err != nil {
+		return nil, fmt.Errorf("bind: %w", err)
+	}
+	base := s.Block
+	if s.Cluster != nil {
+		if base.Cluster, err = z.cluster(s, hosts, store, log); err != nil {
+			return nil, fmt.Errorf("kubernetes: %w", err)
+		}
+	}
+	var blocks []dnsserver.Block
+	at := map[uint16]int{} // by port: which of blocks
+	for _, a := range s.Addresses {
+		i, seen := at[a.Port]
+		if !seen {
+			i, at[a.Port] = len(blocks), len(blocks)
+			blocks = append(blocks, base)
+			for _, host := range hosts {
+				blocks[i].Listen = append(blocks[i].Listen, listenAddr(host, a.Port))
+			}
+		}
+		blocks[i].Zones = append(blocks[i].Zones, a.Zone)
+	}
+	return blocks, nil
+}
+
+func (z *zones) cluster(s *corefile.Server, hosts []string, store *discovery.Store, log *slog.Logger) (*dnsserver.Cluster, error) {
+	settings := s.Cluster.DNS
+	settings.Addrs = func() []netip.Addr { return ownAddrs(hosts) }
+	settings.RecursionAvailable = len(s.Block.Forwards) > 0
+	settings.Resolve = dnsserver.Resolve
+	if err := settings.Validate(); err != nil {
+		return nil, err
+	}
+	c := dnsserver.NewCluster(settings, store, log.With("part", "dns"))
+	z.clusters = append(z.clusters, c)
+	return c, nil
+}
+
+// ownAddrs are the addresses under which clients reach a block (T4).
+func ownAddrs(hosts []string) []netip.Addr {
+	var addrs []netip.Addr
+	for _, host := range hosts {
+		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {
+			addrs = append(addrs, addr)
+			continue
+		}
+		local, err := dataplane.LocalAddrs()
+		if err != nil {
+			continue // the answer is only poorer for it
+		}
+		for _, a := range local {
+			if !a.IsLinkLocalUnicast() {
+				addrs = append(addrs, a)
+			}
+		}
+	}
+	return addrs
+}
+
+// dnsConfig is what the DNS server runs with.
+func (s *Server) dnsConfig(g *generation) dnsserver.Config {
+	return dnsserver.Config{Blocks: g.zones.blocks, Log: s.log.With("part", "dns"), Registerer: s.registry}
+}
+
+func (z *zones) start() {
+	var loops []func(context.Context)
+	for _, c := range z.clusters {
+		loops = append(loops, func(ctx context.Context) { _ = c.Run(ctx) }) // it has no error but the context's
+	}
+	z.run(loops...)
+}
+
+// taken adds the way out to the error of a port that another program has.
+func taken(err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%w: another program has the port: give the server block another one in its key, "+
+			"or leave the port out of the key and start with -dns.port", err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%w: ports below 1024 need root or CAP_NET_BIND_SERVICE: give the server block another one "+
+			"in its key, or leave the port out of the key and start with -dns.port", err)
+	default:
+		return err
+	}
+}
