@@ -1,7 +1,6 @@
 package vip
 
 import (
-	"maps"
 	"slices"
 
 	"signpost/discovery"
@@ -64,16 +63,35 @@ func (c *Controller) logStatus(before, after *Status) {
 	case before.Applied == nil && after.Applied != nil:
 		c.log.Info("dataplane is in place", "backend", backend, "frontends", after.Applied.Len())
 	}
-	for _, f := range slices.SortedFunc(maps.Keys(after.Failed), Frontend.Compare) {
-		if _, known := before.Failed[f]; !known {
-			c.log.Error("frontend can't be programmed", "frontend", f.String(), "service", after.owner(f), "error", after.Failed[f])
-		}
+	worse := newIn(before.Failed, after.Failed)
+	for _, f := range worse[:min(len(worse), maxLines)] {
+		c.log.Error("frontend can't be programmed", "frontend", f.String(), "service", after.owner(f), "error", after.Failed[f])
 	}
-	for _, f := range slices.SortedFunc(maps.Keys(before.Failed), Frontend.Compare) {
-		if _, still := after.Failed[f]; !still && after.Applied.Get(f) != nil {
+	better := newIn(after.Failed, before.Failed)
+	for _, f := range better[:min(len(better), maxLines)] {
+		if after.Applied.Get(f) != nil {
 			c.log.Info("frontend is programmed", "frontend", f.String(), "service", after.owner(f))
 		}
 	}
+	if len(worse) > maxLines || len(better) > maxLines {
+		c.log.Warn("more frontends are concerned than are named here", "failed", len(after.Failed), "before", len(before.Failed))
+	}
+}
+
+// maxLines is how many frontends a round names in the log: a missing kernel
+// feature can concern thousands. The status has them all.
+const maxLines = 20
+
+// newIn lists, in order, the frontends of after that before does not have.
+func newIn(before, after map[Frontend]error) []Frontend {
+	var list []Frontend
+	for f := range after {
+		if _, known := before[f]; !known {
+			list = append(list, f)
+		}
+	}
+	slices.SortFunc(list, Frontend.Compare)
+	return list
 }
 
 // owner names the service that a frontend belongs to.

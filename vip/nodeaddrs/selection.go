@@ -10,8 +10,8 @@ import (
 // Selection says on which of the node's addresses node ports answer (P-22).
 // The zero value is the mode's default.
 type Selection struct {
-	primary bool
-	cidrs   []netip.Prefix
+	Primary bool           // on the node's own address of each family; CIDRs is then empty
+	CIDRs   []netip.Prefix // on the addresses in these
 }
 
 // ParseSelection reads the words of node_port_addresses: "primary" alone, or
@@ -21,7 +21,7 @@ func ParseSelection(words []string) (Selection, error) {
 		if len(words) > 1 {
 			return Selection{}, errors.New(`parsing node port addresses: "primary" has to stand alone`)
 		}
-		return Selection{primary: true}, nil
+		return Selection{Primary: true}, nil
 	}
 	var s Selection
 	for _, word := range words {
@@ -29,7 +29,7 @@ func ParseSelection(words []string) (Selection, error) {
 		if err != nil {
 			return Selection{}, fmt.Errorf("parsing node port addresses: %q: want primary or a CIDR such as 192.168.0.0/16", word)
 		}
-		s.cidrs = append(s.cidrs, p.Masked())
+		s.CIDRs = append(s.CIDRs, p.Masked())
 	}
 	return s, nil
 }
@@ -63,17 +63,17 @@ func modeOf(name string) mode {
 // that all addresses are taken (as in kube-proxy).
 func (s Selection) selectAddrs(m mode, v6 bool, local []netip.Addr, primary netip.Addr) (addrs []netip.Addr, everywhere bool) {
 	inFamily := func(p netip.Prefix) bool { return p.Addr().Is6() == v6 }
-	if s.primary || m.primary && len(s.cidrs) == 0 {
+	if s.Primary || m.primary && len(s.CIDRs) == 0 {
 		if primary.IsValid() {
 			return []netip.Addr{primary}, false
 		}
 		return nil, false
 	}
-	everywhere = len(s.cidrs) > 0 && !slices.ContainsFunc(s.cidrs, inFamily)
-	all := everywhere || len(s.cidrs) == 0
+	everywhere = len(s.CIDRs) > 0 && !slices.ContainsFunc(s.CIDRs, inFamily)
+	all := everywhere || len(s.CIDRs) == 0
 	for _, a := range local {
 		in := func(p netip.Prefix) bool { return p.Contains(a) }
-		if a.Is6() == v6 && m.allows(a) && (all || slices.ContainsFunc(s.cidrs, in)) {
+		if a.Is6() == v6 && m.allows(a) && (all || slices.ContainsFunc(s.CIDRs, in)) {
 			addrs = append(addrs, a)
 		}
 	}

@@ -78,13 +78,37 @@ type system struct {
 // New returns a source whose node is not known before Run.
 func New(config Config) (*Source, error) { return newSource(config, hostSystem()) }
 
+// Once returns the node as it is now, for commands that don't stay. The
+// config's Store is not used.
+func Once(config Config, nodes map[string]*discovery.Node) (*vip.Node, error) {
+	config, err := config.named()
+	if err != nil {
+		return nil, err
+	}
+	m, err := hostSystem().list()
+	if err != nil {
+		return nil, err
+	}
+	return resolve(config, m, nodes).node, nil
+}
+
+// named fills in the host name.
+func (c Config) named() (Config, error) {
+	if c.Name != "" {
+		return c, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return c, fmt.Errorf("finding the node's name: %w", err)
+	}
+	c.Name = strings.ToLower(strings.TrimSpace(name))
+	return c, nil
+}
+
 func newSource(config Config, s system) (*Source, error) {
-	if config.Name == "" {
-		name, err := os.Hostname()
-		if err != nil {
-			return nil, fmt.Errorf("finding the node's name: %w", err)
-		}
-		config.Name = strings.ToLower(strings.TrimSpace(name))
+	config, err := config.named()
+	if err != nil {
+		return nil, err
 	}
 	log := config.Log
 	if log == nil {

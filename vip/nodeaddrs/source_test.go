@@ -224,6 +224,9 @@ func TestHostSystem(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+	if n, err := Once(Config{Mode: "userspace"}, nil); err != nil || !n.Equal(s.Current()) {
+		t.Errorf("looking once: got %+v and error %v, want what the source says", n, err)
+	}
 }
 
 func ExampleParseSelection() {
