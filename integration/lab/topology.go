@@ -106,22 +106,16 @@ func (t Topology) check() error {
 		seen[n] = true
 		return nil
 	}
+	for _, n := range t.names() {
+		if err := name(n); err != nil {
+			return err
+		}
+	}
 	nodes := map[string]Node{}
 	for _, n := range t.Nodes {
-		if err := name(n.Name); err != nil {
-			return err
-		}
 		nodes[n.Name] = n
 	}
-	for _, h := range t.Outside {
-		if err := name(h.Name); err != nil {
-			return err
-		}
-	}
 	for _, p := range t.Pods {
-		if err := name(p.Name); err != nil {
-			return err
-		}
 		if err := p.check(nodes); err != nil {
 			return fmt.Errorf("checking the topology: pod %q: %w", p.Name, err)
 		}
@@ -132,6 +126,21 @@ func (t Topology) check() error {
 		}
 	}
 	return nil
+}
+
+// names lists the names of all hosts but the router.
+func (t Topology) names() []string {
+	var list []string
+	for _, n := range t.Nodes {
+		list = append(list, n.Name)
+	}
+	for _, p := range t.Pods {
+		list = append(list, p.Name)
+	}
+	for _, h := range t.Outside {
+		list = append(list, h.Name)
+	}
+	return list
 }
 
 func (p Pod) check(nodes map[string]Node) error {

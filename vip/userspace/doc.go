@@ -39,7 +39,8 @@
 //   - [vip.Detector].InterfacePrefix: a socket doesn't tell by which interface a
 //     client came, so only CIDRs make a client a pod.
 //   - A made-local address answers on all ports on which a process of this
-//     node listens on the unspecified address.
+//     node listens on the unspecified address; a frontend with such a port can't
+//     be opened, and is reported as failed.
 //
 // Invariants: only Apply and Cleanup change the set of servers; the data path
 // reads one immutable [vip.VirtualServer] through an atomic pointer, so a

@@ -117,7 +117,7 @@ func explain(err error) error {
 		is   error
 		says string
 	}{
-		{unix.EADDRINUSE, "the port is taken by another socket on this machine"},
+		{unix.EADDRINUSE, "the port is taken by another socket on this machine, perhaps one on the unspecified address"},
 		{unix.EADDRNOTAVAIL, "the address is not one of this machine's any more"},
 		{unix.EACCES, "a port below net.ipv4.ip_unprivileged_port_start needs CAP_NET_BIND_SERVICE"},
 		{unix.EMFILE, "the process's file limit is too low for so many frontends"},
