@@ -2,6 +2,7 @@ package dnsserver
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"time"
@@ -159,7 +160,7 @@ func (c *capture) WriteMsg(m *dns.Msg) error {
 func (c *capture) Write(wire []byte) (int, error) {
 	m := new(dns.Msg)
 	if err := m.Unpack(wire); err != nil {
-		return 0, err
+		return 0, fmt.Errorf("reading the reply of the next handler: %w", err)
 	}
 	c.msg = m
 	return len(wire), nil
