@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // Config says what there is to give out.
@@ -106,8 +105,10 @@ func (a *Allocator) Release(owner string) bool {
 	return true
 }
 
-// Allocate decides a batch of requests. The results stand in the order of the
-// requests. Nothing is durable before [Allocator.Save].
+// Allocate decides a batch of requests. Where two want the same, the service
+// that was created first wins, else the one that stands first in the batch. The
+// results stand in the order of the requests. Nothing is durable before
+// [Allocator.Save].
 func (a *Allocator) Allocate(requests []Request) []Result {
 	results := make([]Result, len(requests))
 	jobs := make([]*job, len(requests))
@@ -123,7 +124,7 @@ func (a *Allocator) Allocate(requests []Request) []Result {
 	return results
 }
 
-// compareAge orders requests: known creation times first, oldest first, then by owner.
+// compareAge orders requests: known creation times first, oldest first.
 func compareAge(x, y *Request) int {
 	if x.Created.IsZero() != y.Created.IsZero() {
 		if y.Created.IsZero() {
@@ -131,10 +132,7 @@ func compareAge(x, y *Request) int {
 		}
 		return 1
 	}
-	if c := x.Created.Compare(y.Created); c != 0 {
-		return c
-	}
-	return strings.Compare(x.Owner, y.Owner)
+	return x.Created.Compare(y.Created)
 }
 
 // record stores what an owner has, in memory; Save makes it durable.

@@ -357,7 +357,7 @@ func TestBatch(t *testing.T) {
 			t.Errorf("got %+v", res)
 		}
 	})
-	t.Run("A-09 the older service wins, then the lesser name", func(t *testing.T) {
+	t.Run("A-09 the older service wins, then the first of the batch", func(t *testing.T) {
 		t.Parallel()
 		old := named("n/z", "10.96.0.9")
 		old.Created = time.Unix(1, 0)
@@ -366,7 +366,7 @@ func TestBatch(t *testing.T) {
 			winner int
 		}{
 			{[]Request{named("n/a", "10.96.0.9"), old}, 1},
-			{[]Request{named("n/b", "10.96.0.9"), named("n/a", "10.96.0.9")}, 1},
+			{[]Request{named("n/b", "10.96.0.9"), named("n/a", "10.96.0.9")}, 0},
 		} {
 			for i, res := range newTestAllocator(t).Allocate(c.reqs) {
 				if won := len(res.Errors) == 0; won != (i == c.winner) {

@@ -13,8 +13,8 @@
 //
 // A batch is worked through in that order for all its requests together, so
 // named values win over random ones and two services may swap an
-// address in one change. Inside a step the order is by creation time, then by
-// owner. What was remembered from the state file counts as held: a newcomer
+// address in one change. Inside a step the order is by creation time, then that
+// of the batch. What was remembered from the state file counts as held: a newcomer
 // never takes it from a service that still wants it.
 //
 // What it does not: it knows no Kubernetes types, checks no syntax and
