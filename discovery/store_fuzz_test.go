@@ -13,20 +13,22 @@ type world struct {
 	pods       map[Key]*Pod
 	nodes      map[string]*Node
 	namespaces map[string]bool
+	labels     map[string]map[string]string
 	synced     bool
 }
 
 func newWorld() *world {
-	return &world{map[Key]*Service{}, map[Key]*Pod{}, map[string]*Node{}, map[string]bool{}, false}
+	return &world{map[Key]*Service{}, map[Key]*Pod{}, map[string]*Node{}, map[string]bool{}, map[string]map[string]string{}, false}
 }
 
 func (w *world) clone() *world {
-	return &world{maps.Clone(w.services), maps.Clone(w.pods), maps.Clone(w.nodes), maps.Clone(w.namespaces), w.synced}
+	return &world{maps.Clone(w.services), maps.Clone(w.pods), maps.Clone(w.nodes), maps.Clone(w.namespaces), maps.Clone(w.labels), w.synced}
 }
 
 func (w *world) equal(o *world) bool {
 	return maps.EqualFunc(w.services, o.services, (*Service).Equal) && maps.EqualFunc(w.pods, o.pods, (*Pod).Equal) &&
-		maps.EqualFunc(w.nodes, o.nodes, (*Node).Equal) && maps.Equal(w.namespaces, o.namespaces) && w.synced == o.synced
+		maps.EqualFunc(w.nodes, o.nodes, (*Node).Equal) && maps.Equal(w.namespaces, o.namespaces) &&
+		maps.EqualFunc(w.labels, o.labels, maps.Equal[map[string]string, map[string]string]) && w.synced == o.synced
 }
 
 // FuzzStore runs a program of four-byte steps in transactions, and holds each
@@ -34,6 +36,7 @@ func (w *world) equal(o *world) bool {
 func FuzzStore(f *testing.F) {
 	f.Add([]byte{0, 1, 1, 7, 2, 1, 1, 0, 9, 0, 0, 0, 1, 1, 0, 0, 9, 0, 0, 0})
 	f.Add([]byte{0, 1, 1, 7, 9, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 7, 4, 1, 0, 0, 6, 2, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0})
+	f.Add([]byte{10, 1, 1, 7, 9, 0, 0, 0, 10, 5, 0, 0, 7, 1, 0, 0, 9, 0, 0, 0, 7, 1, 0, 0})
 	f.Fuzz(func(t *testing.T, program []byte) {
 		store, oracle := NewStore(), newWorld()
 		for len(program) >= 4 {
@@ -58,7 +61,7 @@ func FuzzStore(f *testing.F) {
 func runStep(step []byte, tx *Tx, w *world) bool {
 	k := fuzzKey(step[1] % 12)
 	name := k.Name
-	switch step[0] % 10 {
+	switch step[0] % 11 {
 	case 0:
 		s := fuzzService(k, step[2], step[3])
 		tx.PutService(s)
@@ -86,6 +89,11 @@ func runStep(step []byte, tx *Tx, w *world) bool {
 	case 7:
 		tx.DeleteNamespace(k.Namespace)
 		delete(w.namespaces, k.Namespace)
+		delete(w.labels, k.Namespace)
+	case 10:
+		w.namespaces[k.Namespace] = true
+		w.labels[k.Namespace] = map[string]string{"team": name}
+		tx.PutNamespaceLabels(k.Namespace, w.labels[k.Namespace])
 	case 8:
 		tx.MarkSynced()
 		w.synced = true
@@ -159,7 +167,7 @@ func checkPublication(t *testing.T, before, after *Snapshot, was, now *world) {
 // a walk over everything.
 func checkSnapshot(t *testing.T, got *Snapshot, w *world) {
 	t.Helper()
-	held := &world{maps.Collect(got.Services.All()), maps.Collect(got.Pods.All()), got.Nodes, got.Namespaces, got.Synced}
+	held := &world{maps.Collect(got.Services.All()), maps.Collect(got.Pods.All()), got.Nodes, got.Namespaces, got.NamespaceLabels, got.Synced}
 	if !held.equal(w) {
 		t.Fatalf("revision %d holds %+v, want %+v", got.Revision, held, w)
 	}
