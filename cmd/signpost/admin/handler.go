@@ -32,11 +32,15 @@ func (h *handler) list(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	filter := Filter{Namespace: query.Get("namespace"), Name: query.Get("name")}
 	if query.Get("watch") == "true" {
-		h.watch(w, r, func(v *View) []item { return choose(collect(v), filter) })
+		h.watch(w, r, func(v *View) ([]item, error) { return collect(r.Context(), v, filter) })
 		return
 	}
 	view := h.view()
-	list, err := newList(choose(collect(view), filter), view.Desired.Revision)
+	items, err := collect(r.Context(), view, filter)
+	var list *List
+	if err == nil {
+		list, err = newList(items, view.Desired.Revision)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -52,13 +56,17 @@ func writeJSON(w http.ResponseWriter, v any) {
 
 // watch writes the present objects, a bookmark, and then every change, until
 // the client goes away. States that nobody had time to look at are skipped.
-func (h *handler) watch(w http.ResponseWriter, r *http.Request, collect func(*View) []item) {
+func (h *handler) watch(w http.ResponseWriter, r *http.Request, collect func(*View) ([]item, error)) {
 	w.Header().Set("Content-Type", "application/json")
 	out := http.NewResponseController(w)
 	known, listed := map[string]json.RawMessage{}, false
 	for {
 		view := h.view()
-		events, now, err := compare(known, collect(view))
+		items, err := collect(view)
+		if err != nil {
+			return
+		}
+		events, now, err := compare(known, items)
 		if err != nil {
 			return
 		}

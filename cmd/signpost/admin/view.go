@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,8 +19,9 @@ type View struct {
 	// Plan and Applied are the dataplane's states; nil without a dataplane and
 	// before the first plan.
 	Plan, Applied *vip.State
-	// Records yields every record of the zones that the server answers for.
-	Records iter.Seq[Record]
+	// Records returns the records of the services that the filter chooses; each
+	// names its service, and one that belongs to a zone has no namespace.
+	Records func(context.Context, Filter) ([]Record, error)
 	Status  Status
 	// Wait returns once there may be a newer view, or the context ends.
 	Wait func(context.Context)
@@ -37,12 +37,17 @@ type item struct {
 }
 
 // resources maps a name to what lists its objects.
-var resources = map[string]func(*View) []item{
-	Services:       services,
-	Endpoints:      endpoints,
-	Pods:           pods,
+var resources = map[string]func(context.Context, *View, Filter) ([]item, error){
+	Services:       all(services),
+	Endpoints:      all(endpoints),
+	Pods:           all(pods),
 	Records:        records,
-	VirtualServers: func(v *View) []item { return virtualServers(v.Plan, v.Applied) },
+	VirtualServers: all(func(v *View) []item { return virtualServers(v.Plan, v.Applied) }),
+}
+
+// all lists everything and filters afterwards.
+func all(list func(*View) []item) func(context.Context, *View, Filter) ([]item, error) {
+	return func(_ context.Context, v *View, f Filter) ([]item, error) { return choose(list(v), f), nil }
 }
 
 func services(v *View) []item {
@@ -72,13 +77,19 @@ func pods(v *View) []item {
 	return list
 }
 
-func records(v *View) []item {
-	var list []item
-	for r := range v.Records {
-		r.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: "Record"}
-		list = append(list, item{r.Namespace, r.Name, fmt.Sprint(r.Owner, " ", r.Type, " ", r.Data), &r})
+// records are expensive to list: the filter goes to the source of them.
+func records(ctx context.Context, v *View, f Filter) ([]item, error) {
+	found, err := v.Records(ctx, f)
+	if err != nil {
+		return nil, err
 	}
-	return list
+	list := make([]item, len(found))
+	for i := range found {
+		r := &found[i]
+		r.TypeMeta = metav1.TypeMeta{APIVersion: APIVersion, Kind: "Record"}
+		list[i] = item{r.Namespace, r.Name, fmt.Sprint(r.Owner, " ", r.Type, " ", r.Data), r}
+	}
+	return choose(list, f), nil
 }
 
 // virtualServers lists a plan. With a known applied state each server tells

@@ -79,7 +79,7 @@ func (a *adminServer) close() error {
 // view is what the admin API shows at this moment.
 func (s *Server) view() *admin.View {
 	g := s.current.Load()
-	v := &admin.View{Desired: g.source.store.Current(), Records: g.records}
+	v := &admin.View{Desired: g.source.store.Current(), Records: s.records}
 	v.Status = admin.Status{Revision: v.Desired.Revision, Synced: v.Desired.Synced, Mode: "off", Waiting: s.Waiting()}
 	if g.plane == nil {
 		v.Wait = func(ctx context.Context) { wait(ctx, g.source.store.Changed(v.Desired.Revision), nil) }
@@ -99,9 +99,4 @@ func wait(ctx context.Context, a, b <-chan struct{}) {
 	case <-a:
 	case <-b:
 	}
-}
-
-// records yields the records of the cluster zones.
-func (g *generation) records(yield func(admin.Record) bool) {
-	_ = yield
 }

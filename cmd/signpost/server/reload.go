@@ -53,17 +53,29 @@ func (s *Server) replace(ctx context.Context, config *corefile.Config) error {
 		return errors.Join(err, next.discard(before))
 	}
 	s.swapPlane(ctx, before, next)
-	next.zones.start()
-	if err := s.dns.Reload(ctx, s.dnsConfig(next)); err != nil {
-		s.log.Error("swapping DNS", "err", taken(err))
-	}
+	err = s.swapDNS(ctx, before, next)
 	s.current.Store(next)
 	endpoints.apply()
-	before.zones.stop()
 	if next.source != before.source {
 		before.source.stop()
 	}
-	return nil
+	return err
+}
+
+// swapDNS gives DNS the new blocks. Their ports were tried before: should they
+// be taken in that moment, the old blocks go on.
+func (s *Server) swapDNS(ctx context.Context, before, next *generation) error {
+	ctx, cancel := context.WithTimeout(ctx, drain)
+	defer cancel()
+	next.zones.start()
+	err := s.dns.Reload(ctx, s.dnsConfig(next))
+	if err != nil && ctx.Err() == nil {
+		next.zones.stop()
+		next.zones = before.zones
+		return taken(err)
+	}
+	before.zones.stop()
+	return nil // a drain that took too long was cut short: the new blocks are in force
 }
 
 // startSource runs a new source beside the old one until it has delivered
