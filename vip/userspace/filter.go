@@ -30,7 +30,7 @@ const (
 func filterFor(v *vip.VirtualServer, n *node, local netip.Addr) []bpf.Instruction {
 	p := &program{v6: local.Is6()}
 	if v.Restricted {
-		p.sourceRanges(v, n)
+		p.sourceRanges(v.SourceRanges)
 	}
 	verdicts := [len(vip.Sources)]uint32{}
 	for _, s := range vip.Sources {
@@ -60,14 +60,11 @@ type program struct {
 func (p *program) emit(in ...bpf.Instruction) { p.code = append(p.code, in...) }
 
 // sourceRanges drops everybody outside the ranges. Who is inside goes on behind.
-func (p *program) sourceRanges(v *vip.VirtualServer, n *node) {
+func (p *program) sourceRanges(ranges []netip.Prefix) {
 	start := len(p.code)
 	pass := bpf.Jump{} // its distance is known at the end
-	for _, r := range v.SourceRanges {
+	for _, r := range ranges {
 		p.ifFrom(r, pass)
-	}
-	if n.admitsSelf(v) {
-		p.ifFromLocal(pass)
 	}
 	p.emit(bpf.RetConstant{Val: filterDrop})
 	for i := start; i < len(p.code); i++ {

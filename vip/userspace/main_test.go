@@ -181,6 +181,13 @@ func at(f vip.Frontend) string { return netip.AddrPortFrom(f.Addr, f.Port).Strin
 // eventually waits for something that nobody announces.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
+	if !within(t, is) {
+		t.Fatalf("%s: not within %s", what, soon)
+	}
+}
+
+func within(t testing.TB, is func() bool) bool {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
@@ -189,9 +196,10 @@ func eventually(t testing.TB, what string, is func() bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s", what, soon)
+			return false
 		}
 	}
+	return true
 }
 
 const inside = "SIGNPOST_TEST_NAMESPACE"

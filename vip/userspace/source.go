@@ -40,14 +40,6 @@ func (n *node) source(client, local netip.Addr) vip.Source {
 	return vip.FromOutside
 }
 
-// admits applies the source ranges. Where they let this node in, its processes
-// also come as the virtual address itself (P-18).
-func (n *node) admits(v *vip.VirtualServer, client, local netip.Addr) bool {
-	return v.Admits(client) || client == local && n.admitsSelf(v)
-}
-
-func (n *node) admitsSelf(v *vip.VirtualServer) bool { return slices.ContainsFunc(n.Addrs, v.Admits) }
-
 // action is what becomes of a client.
 type action uint8
 
@@ -79,7 +71,7 @@ func refusesAll(v *vip.VirtualServer) bool {
 // judge says what becomes of one client, and if it is served, the endpoints to
 // choose from.
 func (n *node) judge(v *vip.VirtualServer, client, local netip.Addr) (action, vip.Set) {
-	if !n.admits(v, client, local) {
+	if !v.Admits(client) {
 		return drop, 0
 	}
 	s := n.source(client, local)

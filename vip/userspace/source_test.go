@@ -105,7 +105,7 @@ func TestTCPSourceRanges(t *testing.T) {
 		{"the whole world", restricted(server1(f, e), "0.0.0.0/0"), []visit{{"127.0.0.9", "web-1"}}},
 		{"none usable", restricted(server1(f, e)), []visit{{"127.0.0.9", "nothing"}, {"127.0.0.5", "nothing"}}},
 		{"other family", restricted(server1(f, e), "fd00::/8", "::/0"), []visit{{"127.0.0.9", "nothing"}}},
-		{"node let in, so the VIP too", restricted(server1(f, e), "127.0.0.5/32"), []visit{{"127.0.0.5", "web-1"}, {f.Addr.String(), "web-1"}, {"127.0.0.6", "nothing"}}},
+		{"the address itself", restricted(server1(f, e), "127.0.0.5/32", host(f.Addr).String()), []visit{{"127.0.0.5", "web-1"}, {f.Addr.String(), "web-1"}, {"127.0.0.6", "nothing"}}},
 		{"nobody there, and only those let in know", restricted(server1(f), "127.0.0.9/32"), []visit{{"127.0.0.9", "reset"}, {"127.0.0.8", "nothing"}}},
 		{"open again", server1(f, e), []visit{{"127.0.0.9", "web-1"}}},
 	} {
@@ -164,7 +164,8 @@ func TestTCPClasses(t *testing.T) {
 		{"external Local", make(vip.Drop, local), []visit{{pod, "remote"}, {node, "remote"}, {"", "remote"}, {outside, "local"}}},
 		{"B28 no local endpoint", make(vip.Drop), []visit{{pod, "remote"}, {node, "remote"}, {"", "remote"}, {outside, "nothing"}, {"127.0.0.1", "remote"}}},
 		{"and restricted", restricted(make(vip.Drop), "0.0.0.0/0"), []visit{{pod, "remote"}, {node, "remote"}, {outside, "nothing"}}},
-		{"ranges without pods", restricted(make(vip.Drop), "192.168.6.0/24"), []visit{{pod, "nothing"}, {node, "remote"}, {"", "remote"}, {outside, "nothing"}}},
+		{"ranges without pods", restricted(make(vip.Drop), "192.168.6.0/24"), []visit{{pod, "nothing"}, {node, "remote"}, {"", "nothing"}, {outside, "nothing"}}},
+		{"and the address itself", restricted(make(vip.Drop), "192.168.6.0/24", "203.0.113.5/32"), []visit{{pod, "nothing"}, {"", "remote"}}},
 		{"refused outside", make(vip.Reject), []visit{{pod, "remote"}, {outside, "reset"}}},
 		{"B30 internal Local, none local", internalLocal, []visit{{pod, "nothing"}, {node, "nothing"}, {outside, "nothing"}}},
 		{"a local one again", make(vip.Drop, local), []visit{{outside, "local"}}},
