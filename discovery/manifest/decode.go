@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -121,6 +124,9 @@ func toJSON(c chunk) ([]byte, *fault) {
 		}
 		return c.text, nil
 	}
+	if text, ok := plainToJSON(c.text); ok {
+		return text, nil
+	}
 	text, err := yaml.YAMLToJSONStrict(c.text)
 	if err != nil {
 		line, reason := yamlError(err)
@@ -176,7 +182,7 @@ func (d decoder) decodeOne(to *content, text []byte, from source, line int) {
 	case versions == nil || ofAnotherProject(meta.APIVersion):
 		to.skipped = append(to.skipped, strings.TrimSpace(meta.APIVersion+" "+meta.Kind))
 	case versions[meta.APIVersion] == nil:
-		to.objects = append(to.objects, wrongVersion(meta, text, from, line))
+		d.wrongVersion(to, meta, text, from, line)
 	default:
 		d.decodeObject(to, versions[meta.APIVersion](), meta.Kind, text, from, line)
 	}
@@ -209,28 +215,40 @@ func joinPath(prefix, path string) string {
 	return prefix + "." + path
 }
 
-// wrongVersion makes a refused object of one whose kind is known and whose
-// version isn't.
-func wrongVersion(meta typeMeta, text []byte, from source, line int) *object {
-	var named struct {
-		Metadata struct{ Namespace, Name string } `json:"metadata"`
-	}
-	_ = json.Unmarshal(text, &named) // what can't be read stays empty
-	key := discovery.Key{Namespace: named.Metadata.Namespace, Name: named.Metadata.Name}
-	if meta.Kind != "Node" && meta.Kind != "Namespace" {
-		key.Namespace = cmp.Or(key.Namespace, corev1.NamespaceDefault)
-	}
-	right := ""
-	for version := range newObject[meta.Kind] {
-		right = version
-	}
-	o := &object{id: objectID{kind: meta.Kind, key: key}, line: line}
+// wrongVersion refuses an object whose kind is known and whose version isn't.
+func (d decoder) wrongVersion(to *content, meta typeMeta, text []byte, from source, line int) {
+	var named metav1.PartialObjectMetadata
+	_ = kjson.UnmarshalCaseSensitivePreserveInts(text, &named) // what can't be read stays empty
+	right := slices.Collect(maps.Keys(newObject[meta.Kind]))[0]
 	reason := fmt.Sprintf("Unsupported value: %q: supported values: %q", meta.APIVersion, right)
 	if meta.APIVersion == "" {
 		reason = fmt.Sprintf("Required value: must be %q", right)
 	}
-	o.refused = []fault{from.fault("apiVersion", reason)}
-	return o
+	key := discovery.Key{Namespace: named.Namespace, Name: named.Name}
+	if meta.Kind != "Node" && meta.Kind != "Namespace" {
+		key.Namespace = cmp.Or(key.Namespace, corev1.NamespaceDefault)
+	}
+	to.add(&object{
+		id: objectID{kind: meta.Kind, key: key}, line: line,
+		refused: []fault{from.fault("apiVersion", reason)},
+	}, from)
+}
+
+// add takes an object in. One without a name can't be told from others: what
+// is wrong with it is wrong with the document.
+func (c *content) add(o *object, from source) {
+	if o.id.key.Name != "" {
+		o.place = len(c.objects)
+		c.objects = append(c.objects, o)
+		return
+	}
+	if len(o.refused) == 0 {
+		o.refused = []fault{from.fault("metadata.name", "Required value: name is required")}
+	}
+	for _, f := range o.refused {
+		f.field = joinPath(from.prefix, f.field)
+		c.faults = append(c.faults, f)
+	}
 }
 
 // fault places a problem at the line of its field.
@@ -242,12 +260,6 @@ func (d decoder) decodeObject(to *content, api runtime.Object, kind string, text
 	unknown, err := kjson.UnmarshalStrict(text, api)
 	d.options.Default(api)
 	o := &object{id: objectID{kind: kind, key: convert.KeyOf(api)}, api: api, line: line}
-	if o.id.key.Name == "" {
-		bad := from.fault("metadata.name", "Required value: name is required")
-		bad.field = joinPath(from.prefix, bad.field)
-		to.faults = append(to.faults, bad)
-		return
-	}
 	for _, e := range unknown {
 		o.warnings = append(o.warnings, from.strictFault(e))
 	}
@@ -263,8 +275,7 @@ func (d decoder) decodeObject(to *content, api runtime.Object, kind string, text
 		from.text = bytes.Clone(from.text)
 		o.source = &from
 	}
-	o.place = len(to.objects)
-	to.objects = append(to.objects, o)
+	to.add(o, from)
 }
 
 // strictFault makes a warning of `unknown field "spec.selecter"`.
