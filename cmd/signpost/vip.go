@@ -39,6 +39,9 @@ the order of their addresses. It needs no running server and touches nothing.`,
 			if err != nil {
 				return err
 			}
+			if err := dataplane.Known(mode); err != nil && mode != "" {
+				return usageError{err}
+			}
 			log := slog.New(slog.DiscardHandler)
 			config, err := conf.load(log)
 			if err != nil {

@@ -62,7 +62,7 @@ func refusal(name string) string {
 	case foreign[name]:
 		return "unknown directive: coredns knows it, signpost does not: remove this line"
 	default:
-		return "unknown directive: must be one of import, " + strings.Join(slices.Sorted(maps.Keys(directives)), ", ")
+		return "unknown directive: must be one of import, " + strings.Join(Directives(), ", ")
 	}
 }
 
@@ -74,3 +74,6 @@ func laterOptions(names ...string) map[string]func(*scan) {
 	}
 	return refused
 }
+
+// Directives returns the names of all directives, sorted.
+func Directives() []string { return slices.Sorted(maps.Keys(directives)) }

@@ -43,14 +43,18 @@ func Modes() []string {
 
 // Known returns an error if this build has no backend for a mode.
 func Known(mode string) error {
-	_, err := candidates(mode)
+	_, err := candidates(mode, makers)
 	return err
 }
 
 // Choose returns the backend for a mode, and those that auto passed over.
 // The caller has to [Close] the backend.
 func Choose(ctx context.Context, mode string, log *slog.Logger) (vip.Backend, []Rejection, error) {
-	candidates, err := candidates(mode)
+	return choose(ctx, mode, makers, log)
+}
+
+func choose(ctx context.Context, mode string, from []maker, log *slog.Logger) (vip.Backend, []Rejection, error) {
+	candidates, err := candidates(mode, from)
 	if err != nil {
 		return nil, nil, fmt.Errorf("choosing the dataplane: %w", err)
 	}
@@ -71,11 +75,11 @@ func Choose(ctx context.Context, mode string, log *slog.Logger) (vip.Backend, []
 }
 
 // candidates returns the makers of a mode: all of them for auto.
-func candidates(mode string) ([]maker, error) {
+func candidates(mode string, from []maker) ([]maker, error) {
 	if mode == Auto {
-		return makers, nil
+		return from, nil
 	}
-	for _, m := range makers {
+	for _, m := range from {
 		if m.mode == mode {
 			return []maker{m}, nil
 		}
@@ -103,7 +107,7 @@ func Cleanup(ctx context.Context, mode string, log *slog.Logger) error {
 	if mode == "all" {
 		mode = Auto
 	}
-	chosen, err := candidates(mode)
+	chosen, err := candidates(mode, makers)
 	if err != nil {
 		return err
 	}
