@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,9 +26,9 @@ type Config struct {
 	// UDPSockets is the number of sockets for each listening address; default
 	// one for each core, at most 8. A reload changes it for new addresses only.
 	UDPSockets int
-	// MaxQueries limits the queries in flight, and by that the memory that a
-	// flood can take. Beyond it UDP queries are dropped and counted, TCP
-	// clients wait. Default 4096.
+	// MaxQueries limits the queries in flight, for each of UDP and TCP, and by
+	// that the memory that a flood can take. Beyond it UDP queries are dropped
+	// and counted, TCP clients wait. Default 4096.
 	MaxQueries int
 	// TCP holds the limits of TCP connections.
 	TCP TCPConfig
@@ -64,7 +65,7 @@ type Block struct {
 	// don't matter.
 	Zones []string
 	// Listen are the addresses "host:port" for UDP and TCP. An empty host is
-	// all addresses of both families, port 0 any free port.
+	// all addresses of both families, 0.0.0.0 all of IPv4, port 0 any free port.
 	Listen []string
 
 	// MaxUDPSize overrides that of the server when it isn't 0.
@@ -161,11 +162,12 @@ func (b *Block) validate(served map[string]bool) []error {
 		}
 	}
 	for _, addr := range b.Listen {
-		if _, err := splitListen(addr); err != nil {
+		ap, err := splitListen(addr)
+		if err != nil {
 			fail("%w", err)
 		}
 		for _, zone := range b.Zones {
-			key := addr + " " + dns.CanonicalName(zone)
+			key := listenString(ap) + " " + dns.CanonicalName(zone)
 			if served[key] {
 				fail("zone %q on %q: already served by another block", zone, addr)
 			}
@@ -183,15 +185,20 @@ func udpSizeError(of string, size uint16) error {
 	return nil
 }
 
-// splitListen parses a listening address; an empty host gives the invalid
-// address, which stands for all addresses of both families.
+// splitListen parses a listening address. An empty host gives the invalid
+// address, which stands for all addresses of both families; so does "[::]", as
+// for everything written in Go.
 func splitListen(s string) (netip.AddrPort, error) {
-	if port, ok := strings.CutPrefix(s, ":"); ok {
-		any4, err := netip.ParseAddrPort("0.0.0.0:" + port)
+	port, ok := strings.CutPrefix(s, ":")
+	if !ok {
+		port, ok = strings.CutPrefix(s, "[::]:")
+	}
+	if ok {
+		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil {
 			return netip.AddrPort{}, fmt.Errorf("parsing listening address %q: bad port", s)
 		}
-		return netip.AddrPortFrom(netip.Addr{}, any4.Port()), nil
+		return netip.AddrPortFrom(netip.Addr{}, uint16(n)), nil
 	}
 	ap, err := netip.ParseAddrPort(s)
 	if err != nil {

@@ -346,7 +346,7 @@ func TestForwardConcurrency(t *testing.T) {
 	came, gate := make(chan struct{}, 10), make(chan struct{})
 	up := newScripted(t, func(r *dns.Msg, _ bool) []*dns.Msg {
 		came <- struct{}{}
-		<-gate
+		wait(t, gate)
 		return []*dns.Msg{good(t, r, "@ 60 IN A 192.0.2.1")}
 	})
 	cfg, fc := forwardTo(up)

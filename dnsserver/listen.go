@@ -95,7 +95,7 @@ func (s *Server) ownsPort(port uint16, opened []*listener) bool {
 // kernel would let two processes of one user share it unnoticed, each getting
 // half of the queries.
 func probeFree(ctx context.Context, addr netip.AddrPort) error {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", listenString(addr))
+	ln, err := new(net.ListenConfig).Listen(ctx, listenNetwork("tcp", addr), listenString(addr))
 	if err != nil {
 		return err //nolint:wrapcheck // names the operation and the address
 	}
@@ -120,13 +120,13 @@ func (l *listener) openAnyPort(ctx context.Context, addr netip.AddrPort, cfg Con
 // openSockets opens TCP, then UDP on the same port.
 func (l *listener) openSockets(ctx context.Context, addr netip.AddrPort, cfg Config) error {
 	lc := net.ListenConfig{Control: reusePort}
-	ln, err := lc.Listen(ctx, "tcp", listenString(addr))
+	ln, err := lc.Listen(ctx, listenNetwork("tcp", addr), listenString(addr))
 	if err != nil {
 		return err //nolint:wrapcheck // names the operation and the address
 	}
 	l.tcp = newTCPServer(l, ln.(*net.TCPListener))
 	l.addr = ln.Addr().(*net.TCPAddr).AddrPort()
-	addr = netip.AddrPortFrom(addr.Addr(), l.addr.Port())
+	addr = netip.AddrPortFrom(addr.Addr(), l.addr.Port()) // where any port was asked for
 	for i := range cfg.UDPSockets {
 		u, err := openUDP(ctx, l, addr, i)
 		if err != nil {
@@ -145,6 +145,14 @@ func listenString(addr netip.AddrPort) string {
 		return ":" + strconv.Itoa(int(addr.Port()))
 	}
 	return addr.String()
+}
+
+// listenNetwork keeps package net from taking 0.0.0.0 for both families.
+func listenNetwork(network string, addr netip.AddrPort) string {
+	if addr.Addr().Is4() {
+		return network + "4"
+	}
+	return network
 }
 
 // reusePort lets several sockets share an address; the kernel spreads clients

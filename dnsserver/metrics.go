@@ -28,6 +28,7 @@ const (
 // Names and labels are CoreDNS's, which dashboards know; what CoreDNS doesn't
 // have is called signpost_.
 type metrics struct {
+	inFlight     prometheus.Collector
 	panics       prometheus.Counter
 	drops        *prometheus.CounterVec
 	dropChildren map[string]prometheus.Counter
@@ -42,8 +43,11 @@ type metrics struct {
 // blockKey names what is counted together.
 type blockKey struct{ server, zone string }
 
-func newMetrics() *metrics {
+func newMetrics(inFlight func() float64) *metrics {
 	m := &metrics{
+		inFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "signpost_dns_queries_in_flight", Help: "Queries being answered.",
+		}, inFlight),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "coredns_panics_total", Help: "Panics while answering a query.",
 		}),
@@ -85,7 +89,7 @@ func (m *metrics) block(server, zone string) *counters {
 
 // others are the collectors that keep their own numbers.
 func (m *metrics) others() []prometheus.Collector {
-	return []prometheus.Collector{m.panics, m.drops, m.rejects, m.upstream}
+	return []prometheus.Collector{m.inFlight, m.panics, m.drops, m.rejects, m.upstream}
 }
 
 // Describe implements [prometheus.Collector].

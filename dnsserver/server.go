@@ -16,8 +16,9 @@ import (
 // methods may be called from any goroutine.
 type Server struct {
 	metrics *metrics
-	// slots holds a token for each query in flight.
-	slots *slots
+	// The slots have a token for each query in flight. TCP has its own, so that
+	// clients which are slow to read their replies can't starve UDP.
+	udpSlots, tcpSlots *slots
 	// base is the parent of every query's context; it ends when a shutdown
 	// has run out of patience.
 	base   context.Context // the lifetime of the server's goroutines
@@ -44,7 +45,8 @@ const (
 // its block.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	s := &Server{metrics: newMetrics(), slots: newSlots(cfg.MaxQueries), listeners: map[string]*listener{}}
+	s := &Server{udpSlots: newSlots(cfg.MaxQueries), tcpSlots: newSlots(cfg.MaxQueries), listeners: map[string]*listener{}}
+	s.metrics = newMetrics(s.inFlight)
 	plan, err := s.build(cfg)
 	if err != nil {
 		return nil, err
@@ -58,6 +60,9 @@ func New(cfg Config) (*Server, error) {
 	s.base, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
+
+// inFlight is the number of queries being answered.
+func (s *Server) inFlight() float64 { return float64(s.udpSlots.used.Load() + s.tcpSlots.used.Load()) }
 
 // Start opens the listening sockets and serves in the background until
 // Shutdown. Either all addresses are served or none; ctx bounds the opening
@@ -111,7 +116,8 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("reloading dns server: %w", err)
 	}
-	s.slots.resize(cfg.MaxQueries)
+	s.udpSlots.resize(cfg.MaxQueries)
+	s.tcpSlots.resize(cfg.MaxQueries)
 	gone := s.swap(next)
 	s.serveAll(opened)
 	s.cfg, s.plan = cfg, next

@@ -90,6 +90,15 @@ func startWith(t testing.TB, cfg Config, h dns.Handler) *Server {
 	return s
 }
 
+// wait waits for a gate to open, but not beyond the end of the test: a handler
+// that did would hold up the end of its server.
+func wait(t testing.TB, gate <-chan struct{}) {
+	select {
+	case <-gate:
+	case <-t.Context().Done():
+	}
+}
+
 // addrOf is the first address of a server.
 func addrOf(s *Server) netip.AddrPort { return s.Addrs()[0] }
 

@@ -48,6 +48,8 @@ func (s *Server) build(cfg Config) (plan, error) {
 			errs = append(errs, fmt.Errorf("block %q: %w", strings.Join(b.Zones, " "), err))
 		}
 		for _, addr := range b.Listen {
+			ap, _ := splitListen(addr) // checked by validate
+			addr = listenString(ap)
 			sv := p[addr]
 			if sv == nil {
 				sv = s.newServing(addr, cfg)

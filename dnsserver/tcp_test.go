@@ -15,18 +15,19 @@ import (
 // gated answers names that begin with "slow" when the gate opens, others at
 // once. It tells of each slow query that has come to it.
 type gated struct {
+	t          testing.TB
 	came, gate chan struct{}
 	then       dns.Handler
 }
 
 func newGated(t testing.TB) *gated {
-	return &gated{came: make(chan struct{}, 1000), gate: make(chan struct{}), then: static(t, "@ 5 IN A 192.0.2.1")}
+	return &gated{t: t, came: make(chan struct{}, 1000), gate: make(chan struct{}), then: static(t, "@ 5 IN A 192.0.2.1")}
 }
 
 func (g *gated) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	if r.Question[0].Name[:4] == "slow" {
 		g.came <- struct{}{}
-		<-g.gate
+		wait(g.t, g.gate)
 	}
 	g.then.ServeDNS(w, r)
 }

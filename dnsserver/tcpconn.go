@@ -55,6 +55,9 @@ func (c *tcpConn) run() {
 	defer c.t.forget(c)
 	for {
 		frame, err := c.next()
+		if errors.Is(err, errBadFrame) {
+			c.t.l.srv.metrics.dropped(dropJunk)
+		}
 		if err != nil {
 			c.inflight.Wait()
 			c.end(err)
@@ -142,7 +145,7 @@ func (c *tcpConn) acquire(s *Server) bool {
 	case <-s.base.Done():
 		return false
 	}
-	if s.slots.acquire(s.base) {
+	if s.tcpSlots.acquire(s.base) {
 		return true
 	}
 	<-c.tokens
@@ -151,7 +154,7 @@ func (c *tcpConn) acquire(s *Server) bool {
 
 // release gives the tokens back.
 func (c *tcpConn) release(s *Server) {
-	s.slots.release()
+	s.tcpSlots.release()
 	c.pending.Add(-1)
 	<-c.tokens
 }

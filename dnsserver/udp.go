@@ -60,7 +60,7 @@ func openUDP(ctx context.Context, l *listener, addr netip.AddrPort, shard int) (
 		}
 		return requestPacketInfo(network, c)
 	}}
-	conn, err := lc.ListenPacket(ctx, "udp", listenString(addr))
+	conn, err := lc.ListenPacket(ctx, listenNetwork("udp", addr), listenString(addr))
 	if err != nil {
 		return nil, fmt.Errorf("opening udp socket: %w", err)
 	}
@@ -121,7 +121,7 @@ func (u *udpSocket) handle(p *udpPacket) bool {
 	if v != accept {
 		return false
 	}
-	if !s.slots.try() {
+	if !s.udpSlots.try() {
 		s.metrics.dropped(dropOverload)
 		return false
 	}
@@ -133,7 +133,7 @@ func (u *udpSocket) handle(p *udpPacket) bool {
 // serve answers one datagram.
 func (u *udpSocket) serve(sv *serving, p *udpPacket, in inspected) {
 	defer u.l.inflight.Done()
-	defer u.l.srv.slots.release()
+	defer u.l.srv.udpSlots.release()
 	u.l.srv.serve(&query{
 		serving: sv, proto: protoUDP, shard: u.shard, in: in, raw: p.buf[:p.n], client: p,
 	})
