@@ -36,8 +36,7 @@ printed with its file and line. Nothing is opened, listened on or changed.`,
 			if err != nil {
 				return usageError{err}
 			}
-			_, err = fmt.Fprintln(s.out, "no problems")
-			return err
+			return s.print("no problems\n")
 		},
 	}
 	conf.add(c)

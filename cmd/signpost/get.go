@@ -134,11 +134,9 @@ func show(s streams, p *printer.Printer, list *admin.List, f admin.Filter) error
 	case len(list.Items) == 0 && f.Name != "":
 		return fmt.Errorf("Error from server (NotFound): %s %q not found", p.Resource, f.Name) //nolint:staticcheck // kubectl's words
 	case len(list.Items) == 0 && isTable && f.Namespace == "":
-		_, err := fmt.Fprintln(s.err, "No resources found")
-		return err
+		return write(s.err, "No resources found\n")
 	case len(list.Items) == 0 && isTable:
-		_, err := fmt.Fprintf(s.err, "No resources found in %s namespace.\n", f.Namespace)
-		return err
+		return write(s.err, "No resources found in "+f.Namespace+" namespace.\n")
 	}
 	return p.List(s.out, list, f.Name != "")
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"signpost/cmd/signpost/dataplane"
 )
 
 // TestMain lets the test binary be the program itself: the end-to-end tests
@@ -35,7 +37,7 @@ func TestUsage(t *testing.T) {
 		errs   string
 	}{
 		{"unknown command", "frobnicate", 2, `unknown command "frobnicate" for "signpost": must be one of check, completion, get, serve, version, vip`},
-		{"unknown sub-command", "vip frobnicate", 2, `unknown command "frobnicate" for "signpost vip": must be one of cleanup, plan`},
+		{"unknown sub-command", "vip frobnicate", 2, `unknown command "frobnicate" for "signpost vip": must be one of cleanup, diff, plan`},
 		{"unknown flag", "serve --frobnicate", 2, `unknown flag: --frobnicate (see signpost serve -h)`},
 		{"bad flag", "serve -dns.port 70000", 2, `invalid argument "70000" for "--dns.port" flag: strconv.ParseUint: parsing "70000": value out of range (see signpost serve -h)`},
 		{"extra argument", "check Corefile", 2, `signpost check: unexpected argument "Corefile"`},
@@ -109,7 +111,7 @@ bad/web.yaml:6: Service "default/web": spec.ports[0].port: Invalid value: 70000:
 `},
 		{"of what only the machine can tell", "check --conf=api", 2, "", `api:2: kubernetes: needs a source, and this build reads a folder of manifests only, no API server: add "manifests FOLDER"
 api:3: vip: needs a source, and this build reads a folder of manifests only, no API server: add "manifests FOLDER"
-api:3: vip: mode kernelspace: needs Windows, this machine runs linux: must be one of auto, userspace
+api:3: vip: mode kernelspace: needs Windows, this machine runs linux: must be one of auto, ` + strings.Join(dataplane.Modes(), ", ") + `
 api:7: dns://example.org.:53: bind: "nowhere0": must be an IP address or an interface of this machine
 `},
 		{"of the folder", "check -conf folder", 2, "", `folder:2: manifests: opening manifests folder "nowhere": no such file or directory

@@ -23,6 +23,16 @@ const (
 // streams is where a command writes.
 type streams struct{ out, err io.Writer }
 
+// print writes to the standard output.
+func (s streams) print(text string) error { return write(s.out, text) }
+
+func write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}
+
 // usageError is a mistake on the command line or in the configuration.
 type usageError struct{ error }
 

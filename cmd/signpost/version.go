@@ -36,8 +36,7 @@ func newVersion(s streams) *cobra.Command {
 			for _, p := range dataplane.Probe(c.Context(), slog.New(slog.DiscardHandler)) {
 				text += fmt.Sprintf("  %-10s %s\n", p.Mode, canRun(p.Reason))
 			}
-			_, err := fmt.Fprint(s.out, text)
-			return err
+			return s.print(text)
 		},
 	}
 }

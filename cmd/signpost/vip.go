@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -84,8 +83,7 @@ can be run again.`,
 			if err := dataplane.Cleanup(c.Context(), mode, newLogger(s.err)); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintln(s.out, "clean")
-			return err
+			return s.print("clean\n")
 		},
 	}
 	c.Flags().StringVar(&mode, "mode", "all", "clean up behind this mode alone")

@@ -88,7 +88,7 @@ func writeEvents(w http.ResponseWriter, events []Event) error {
 	encoder := json.NewEncoder(w)
 	for _, e := range events {
 		if err := encoder.Encode(e); err != nil {
-			return err
+			return fmt.Errorf("writing an event: %w", err)
 		}
 	}
 	return nil

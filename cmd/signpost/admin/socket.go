@@ -67,7 +67,7 @@ func removeDead(ctx context.Context, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return err
+		return fmt.Errorf("looking at the file: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
 		return errors.New("the file exists and is not a socket")
 	}
@@ -76,5 +76,8 @@ func removeDead(ctx context.Context, path string) error {
 		_ = conn.Close() // only asked whether anybody is there
 		return errInUse
 	}
-	return os.Remove(path)
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("removing the socket of a dead server: %w", err)
+	}
+	return nil
 }

@@ -148,7 +148,7 @@ func (s *scan) prefix(arg string) netip.Prefix {
 }
 
 // prefixes reads low to high arguments as networks.
-func (s *scan) prefixes(low, high int, want string) []netip.Prefix {
+func (s *scan) prefixes(low, high int, want string) []netip.Prefix { //nolint:unparam // as count has them
 	if !s.count(low, high, want) {
 		return nil
 	}

@@ -50,7 +50,7 @@ func decode[T any, P interface {
 	return func(text json.RawMessage, now time.Time, wide bool) (string, []string, error) {
 		object := P(new(T))
 		if err := json.Unmarshal(text, object); err != nil {
-			return "", nil, err
+			return "", nil, fmt.Errorf("decoding an object: %w", err)
 		}
 		return object.GetNamespace(), cells(object, now, wide), nil
 	}

@@ -92,8 +92,7 @@ func (p *Printer) document(w io.Writer, object any) error {
 		text = append([]byte("---\n"), text...)
 	}
 	p.documents++
-	_, err = w.Write(text)
-	return err
+	return write(w, string(text))
 }
 
 func (p *Printer) header() []string {
@@ -149,6 +148,12 @@ func (p *Printer) table(w io.Writer, rows [][]string) error {
 		b.WriteString(cells[len(cells)-1])
 		b.WriteByte('\n')
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return write(w, b.String())
+}
+
+func write(w io.Writer, text string) error {
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
 }

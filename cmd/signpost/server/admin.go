@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -73,7 +74,10 @@ func (a *adminServer) close() error {
 	defer cancel()
 	err := a.server.Shutdown(ctx)
 	a.running.Wait()
-	return err
+	if err != nil {
+		return fmt.Errorf("closing the admin socket: %w", err)
+	}
+	return nil
 }
 
 // view is what the admin API shows at this moment.

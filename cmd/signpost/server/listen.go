@@ -102,7 +102,7 @@ func tryListen(ctx context.Context, addr string) error {
 	var config net.ListenConfig
 	packets, err := config.ListenPacket(ctx, "udp", addr)
 	if err != nil {
-		return err
+		return fmt.Errorf("trying a new address: %w", err)
 	}
 	stream, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {

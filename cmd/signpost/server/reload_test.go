@@ -104,7 +104,10 @@ func TestReloadSourceAndDataplane(t *testing.T) {
 	}
 
 	r.rewrite("admin", plane)
-	r.eventually("a dataplane", func() bool { g := r.current.Load(); return g.plane != nil && g.plane.controller.Status().Applied != nil })
+	r.eventually("a dataplane", func() bool {
+		g := r.current.Load()
+		return g.plane != nil && g.plane.controller.Status().Applied != nil
+	})
 	backend := r.current.Load().plane.backend
 
 	r.rewrite("node_name n1", "node_name n2")

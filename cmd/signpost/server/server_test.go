@@ -81,28 +81,6 @@ func (r *running) write(name, content string) {
 	}
 }
 
-// query returns the data of the records at a name.
-func (r *running) query(name, rtype string) []string {
-	r.t.Helper()
-	for _, addr := range r.dns.Addrs() {
-		client, err := dialDNS(r.t.Context(), addr)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		records, err := client.ask(name, rtype)
-		client.close()
-		if err != nil {
-			continue // not this listener's, or not yet
-		}
-		data := []string{}
-		for _, record := range records {
-			data = append(data, record.Data)
-		}
-		return data
-	}
-	return nil
-}
-
 // eventually waits until the server has come to what the condition asks for.
 func (r *running) eventually(what string, condition func() bool) {
 	r.t.Helper()
@@ -294,7 +272,10 @@ func TestLameduck(t *testing.T) {
 	r := start(t, text, map[string]string{"web.yaml": web})
 	r.ready()
 	r.stop()
-	r.eventually("not ready", func() bool { status, _ := r.get("127.0.0.1:0", "/ready"); return status == http.StatusServiceUnavailable })
+	r.eventually("not ready", func() bool {
+		status, _ := r.get("127.0.0.1:0", "/ready")
+		return status == http.StatusServiceUnavailable
+	})
 	if got := r.query("web.default.svc.cluster.local.", "A"); len(got) != 1 {
 		t.Errorf("while a lame duck: %q", got)
 	}
