@@ -38,21 +38,6 @@ func Forwarding() []Setting {
 	}
 }
 
-// Conntrack are the limits of connection tracking as kube-proxy sets them
-// (vip-requirements §1.3): they are only ever raised.
-func Conntrack(cpus int) []Setting {
-	const (
-		least, perCPU = 131072, 32768
-		established   = 86400
-		closeWait     = 3600
-	)
-	return []Setting{
-		{Name: "net/netfilter/nf_conntrack_max", Value: max(least, perCPU*cpus), AtLeast: true, Optional: true, Why: "every connection to a service takes an entry"},
-		{Name: "net/netfilter/nf_conntrack_tcp_timeout_established", Value: established, AtLeast: true, Optional: true, Why: "idle connections to services stay translated"},
-		{Name: "net/netfilter/nf_conntrack_tcp_timeout_close_wait", Value: closeWait, AtLeast: true, Optional: true, Why: "half-closed connections to services stay translated"},
-	}
-}
-
 // Ensure makes the settings so, as far as it may, and logs what it changed and
 // what it could not. The error joins the latter; nil: all is as wanted.
 func Ensure(root string, settings []Setting, log *slog.Logger) error {

@@ -2,11 +2,13 @@ package sysctl
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestEnsure(t *testing.T) {
@@ -70,8 +72,34 @@ func TestReadOnly(t *testing.T) {
 func TestWanted(t *testing.T) {
 	t.Parallel()
 	for cpus, want := range map[int]int{1: 131072, 4: 131072, 8: 262144} {
-		if got := Conntrack(cpus)[0].Value; got != want {
+		if got := DefaultConntrack().Settings(cpus)[0].Value; got != want {
 			t.Errorf("nf_conntrack_max with %d cores: %d, want %d", cpus, got, want)
+		}
+	}
+}
+
+func TestConntrackLimits(t *testing.T) {
+	t.Parallel()
+	text := func(l ConntrackLimits) string {
+		var parts []string
+		for _, s := range l.Settings(2) {
+			parts = append(parts, fmt.Sprintf("%s=%d", strings.TrimPrefix(s.Name, conntrackFolder), s.Value))
+		}
+		return strings.Join(parts, " ")
+	}
+	for _, c := range []struct {
+		name   string
+		limits ConntrackLimits
+		want   string
+	}{
+		{"kube-proxy's defaults", DefaultConntrack(), "max=131072 tcp_timeout_established=86400 tcp_timeout_close_wait=3600"},
+		{"zero leaves the kernel's", ConntrackLimits{}, ""},
+		{"no maximum", ConntrackLimits{Min: 5}, ""},
+		{"all", ConntrackLimits{MaxPerCPU: 10, Min: 5, BeLiberal: true, UDP: time.Minute, UDPStream: 2 * time.Minute},
+			"max=20 tcp_be_liberal=1 udp_timeout=60 udp_timeout_stream=120"},
+	} {
+		if got := text(c.limits); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"signpost/discovery/manifest"
 	"signpost/dnsserver"
+	"signpost/vip"
+	"signpost/vip/sysctl"
 )
 
 // Config is what a Corefile says.
@@ -78,4 +80,8 @@ type VIP struct {
 	MinSyncPeriod     time.Duration
 	SyncPeriod        time.Duration
 	Gate              bool
+
+	Policy           vip.Options
+	PodCIDRsFromNode bool                   // detect_local_mode NodeCIDR
+	Conntrack        sysctl.ConntrackLimits // set in the modes that program the kernel
 }

@@ -1,9 +1,12 @@
 package corefile
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
+
+	"signpost/vip/sysctl"
 )
 
 // Modes are the values of "vip { mode … }". The last one is Windows' and can
@@ -18,8 +21,11 @@ func (b *builder) vip(s *scan) {
 	v := &VIP{
 		Place: s.place(), Mode: "auto", Scheduler: "rr", Healthz: defaultHealthz,
 		MinSyncPeriod: 10 * time.Millisecond, SyncPeriod: 30 * time.Second, Gate: true,
+		Conntrack: sysctl.DefaultConntrack(),
 	}
-	s.options(map[string]func(*scan){
+	options := conntrackOptions(&v.Conntrack)
+	maps.Copy(options, policyOptions(v))
+	maps.Copy(options, map[string]func(*scan){
 		"mode":                func(o *scan) { v.Mode = o.oneOf(Modes...) },
 		"scheduler":           func(o *scan) { v.Scheduler = o.oneOf(schedulers...) },
 		"cluster_cidr":        func(o *scan) { v.ClusterCIDRs = o.prefixes(1, -1, "one or more networks") },
@@ -32,9 +38,11 @@ func (b *builder) vip(s *scan) {
 		"sync_period":         func(o *scan) { v.SyncPeriod = o.duration(100*time.Millisecond, longest) },
 		"gate":                func(o *scan) { v.Gate = o.oneOf("on", "off") == "on" },
 	})
+	s.options(options)
 	if v.MinSyncPeriod > v.SyncPeriod {
 		s.errorf("min_sync_period %s: must be at most sync_period, %s", v.MinSyncPeriod, v.SyncPeriod)
 	}
+	v.checkDetector(s)
 	b.config.VIP = v
 	if v.Mode == "off" {
 		b.config.VIP = nil

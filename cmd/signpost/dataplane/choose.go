@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"runtime"
 	"strings"
 
 	"signpost/vip"
+	"signpost/vip/nftables"
 	"signpost/vip/userspace"
 )
 
@@ -20,6 +22,7 @@ type maker struct {
 
 // makers lists the backends in the order in which mode auto tries them.
 var makers = []maker{
+	{"nftables", func(log *slog.Logger) vip.Backend { return nftables.New(log) }},
 	{"userspace", func(log *slog.Logger) vip.Backend { return userspace.New(userspace.Config{Log: log}) }},
 }
 
@@ -102,7 +105,8 @@ func Probe(ctx context.Context, log *slog.Logger) []Rejection {
 }
 
 // Cleanup removes what the backends of a mode ("all": of every mode) ever
-// made. One that fails does not stop the others.
+// made. One that fails does not stop the others; one that can't run here has
+// made nothing (L-03).
 func Cleanup(ctx context.Context, mode string, log *slog.Logger) error {
 	if mode == "all" {
 		mode = Auto
@@ -113,12 +117,20 @@ func Cleanup(ctx context.Context, mode string, log *slog.Logger) error {
 	}
 	var errs []error
 	for _, m := range chosen {
-		backend := m.make(log)
-		if err := errors.Join(backend.Cleanup(ctx), Close(backend)); err != nil {
+		if err := m.cleanup(ctx, log); err != nil {
 			errs = append(errs, fmt.Errorf("cleaning up mode %s: %w", m.mode, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func (m maker) cleanup(ctx context.Context, log *slog.Logger) error {
+	backend := m.make(log)
+	err := backend.Cleanup(ctx)
+	if err != nil && !errors.Is(err, fs.ErrPermission) && backend.Probe(ctx) != nil {
+		err = nil
+	}
+	return errors.Join(err, Close(backend))
 }
 
 // Close ends what a backend runs in this process. What it made in the kernel

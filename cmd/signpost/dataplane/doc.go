@@ -2,7 +2,4 @@
 //
 //	mode auto ──> the first of the list whose probe passes; why not the others
 //	mode NAME ──> that one, or an error that says what is missing
-//
-// It also works out what planning has to know of this machine: its name, its
-// addresses, and those on which node ports answer.
 package dataplane

@@ -30,7 +30,7 @@ func (s *Server) build(ctx context.Context, config *corefile.Config, before *gen
 	if g.source, sourceErr = newSource(config, s.log, before); sourceErr != nil {
 		g.source = emptySource()
 	}
-	g.plane, planeErr = newPlane(ctx, config.VIP, g.source.store, s.log, s.metrics, before)
+	g.plane, planeErr = newPlane(ctx, config, g.source.store, s.log, s.metrics, before)
 	g.zones, zonesErr = newZones(config, g.visible(), s.log)
 	if err := joinLines(sourceErr, planeErr, zonesErr); err != nil {
 		return nil, errors.Join(err, g.discard(before))

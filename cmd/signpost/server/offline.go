@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -9,6 +10,7 @@ import (
 	"signpost/discovery"
 	"signpost/discovery/manifest"
 	"signpost/vip"
+	"signpost/vip/nodeaddrs"
 )
 
 // Check reports every problem of a configuration, beyond those that reading
@@ -36,18 +38,11 @@ func Check(config *corefile.Config, o Options) ([]manifest.Problem, error) {
 // running server and without touching anything. An empty mode is the
 // configuration's.
 func Plan(ctx context.Context, config *corefile.Config, mode string, o Options) (*vip.State, error) {
-	settings := corefile.VIP{Mode: dataplane.Auto}
-	if config.VIP != nil {
-		settings = *config.VIP
+	settings := *config
+	if settings.VIP == nil {
+		settings.VIP = &corefile.VIP{Mode: dataplane.Auto}
 	}
-	if mode != "" {
-		settings.Mode = mode
-	}
-	var err error
-	if settings.Mode, err = resolveMode(ctx, settings.Mode, o); err != nil {
-		return nil, err
-	}
-	node, err := nodeConfig(&settings, settings.Mode)
+	mode, err := resolveMode(ctx, cmp.Or(mode, settings.VIP.Mode), o)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +53,15 @@ func Plan(ctx context.Context, config *corefile.Config, mode string, o Options) 
 	if err != nil {
 		return nil, config.ManifestsAt.Errorf("manifests", "%v", err)
 	}
-	local, err := dataplane.LocalAddrs()
+	local, err := nodeConfig(&settings, mode)
 	if err != nil {
 		return nil, err
 	}
-	return vip.Planner{}.Plan(loaded.Snapshot, node.Node(loaded.Snapshot, local)), nil
+	node, err := nodeaddrs.Once(local, loaded.Snapshot.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	return vip.Planner{Options: settings.VIP.Policy}.Plan(loaded.Snapshot, node), nil
 }
 
 // resolveMode turns "auto" into the mode that this machine would run.

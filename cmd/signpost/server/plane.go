@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"reflect"
-	"strings"
 	"time"
 
 	"signpost/cmd/signpost/corefile"
 	"signpost/cmd/signpost/dataplane"
 	"signpost/discovery"
 	"signpost/vip"
+	"signpost/vip/conntrack"
+	"signpost/vip/nodeaddrs"
 )
 
 // plane is the dataplane: node, controller, backend and gate.
@@ -21,18 +21,20 @@ type plane struct {
 	part
 	config     *corefile.VIP
 	desired    *discovery.Store
-	settings   dataplane.NodeConfig
-	nodes      *vip.Cell[vip.Node]
+	settings   nodeaddrs.Config
+	nodes      *nodeaddrs.Source
 	backend    vip.Backend
 	controller *vip.Controller
 	gate       *vip.Gate // nil: switched off
+	conntrack  *conntrack.Reconciler
 	log        *slog.Logger
 }
 
 // newPlane chooses a backend and wires the dataplane; nil without a
 // configuration. The backend of the generation before is used again if it is
 // of the same mode.
-func newPlane(ctx context.Context, config *corefile.VIP, desired *discovery.Store, log *slog.Logger, m *metrics, before *generation) (*plane, error) {
+func newPlane(ctx context.Context, whole *corefile.Config, desired *discovery.Store, log *slog.Logger, m *metrics, before *generation) (*plane, error) {
+	config := whole.VIP
 	if config == nil {
 		return nil, nil //nolint:nilnil // no dataplane is no error
 	}
@@ -48,14 +50,10 @@ func newPlane(ctx context.Context, config *corefile.VIP, desired *discovery.Stor
 	if err != nil {
 		return nil, err
 	}
-	settings, err := nodeConfig(config, backend.Name())
-	if err != nil {
-		return nil, err
+	p := &plane{config: config, desired: desired, backend: backend, log: log}
+	if err := p.wire(whole, m); err != nil {
+		return nil, errors.Join(err, p.release(before))
 	}
-	p := &plane{
-		config: config, desired: desired, settings: settings, nodes: vip.NewCell[vip.Node](nil), backend: backend, log: log,
-	}
-	p.wire(m)
 	return p, nil
 }
 
@@ -81,25 +79,19 @@ func chooseBackend(ctx context.Context, config *corefile.VIP, log *slog.Logger, 
 	return backend, nil
 }
 
-func nodeConfig(config *corefile.VIP, mode string) (dataplane.NodeConfig, error) {
-	name := config.NodeName
-	if name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return dataplane.NodeConfig{}, fmt.Errorf("finding the host name (set node_name): %w", err)
-		}
-		name = strings.ToLower(host)
+// wire connects the parts. Controller and gate each know the other one.
+func (p *plane) wire(whole *corefile.Config, m *metrics) error {
+	var err error
+	if p.settings, err = nodeConfig(whole, p.backend.Name()); err != nil {
+		return err
 	}
-	return dataplane.NodeConfig{
-		Name: name, Mode: mode, ClusterCIDRs: config.ClusterCIDRs, InterfacePrefix: config.InterfacePrefix,
-		MasqueradeAll: config.MasqueradeAll, Primary: config.NodePortPrimary, NodePortAddresses: config.NodePortAddresses,
-	}, nil
-}
-
-// wire connects controller and gate: each knows the other one.
-func (p *plane) wire(m *metrics) {
+	p.settings.Store, p.settings.Log = p.desired, p.log
+	if p.nodes, err = nodeaddrs.New(p.settings); err != nil {
+		return err
+	}
+	planner := vip.Planner{Options: p.config.Policy}
 	settings := vip.Config{
-		Desired: p.desired, Nodes: p.nodes, Backend: p.backend, Log: p.log, Observer: m,
+		Desired: p.desired, Nodes: p.nodes, Backend: p.backend, Planner: planner, Log: p.log, Observer: m,
 		MinInterval: p.config.MinSyncPeriod, SyncPeriod: p.config.SyncPeriod,
 	}
 	if p.config.Gate {
@@ -107,56 +99,22 @@ func (p *plane) wire(m *metrics) {
 	}
 	p.controller = vip.NewController(settings)
 	if p.config.Gate {
-		p.gate = vip.NewGate(vip.GateConfig{Desired: p.desired, Status: p.controller, Log: p.log})
+		p.gate = vip.NewGate(vip.GateConfig{Desired: p.desired, Status: p.controller, Planner: planner, Log: p.log})
 	}
+	p.conntrack = newReconciler(p)
+	return nil
 }
 
 func (p *plane) start() {
 	loops := []func(context.Context){
-		p.followNode,
-		func(ctx context.Context) { _ = p.controller.Run(ctx) }, // neither has an error but the context's
+		func(ctx context.Context) { _ = p.nodes.Run(ctx) }, // none of them has an error but the context's
+		func(ctx context.Context) { p.prepare(); _ = p.controller.Run(ctx) },
 	}
+	loops = append(loops, p.services()...)
 	if p.gate != nil {
 		loops = append(loops, func(ctx context.Context) { _ = p.gate.Run(ctx) })
 	}
 	p.run(loops...)
-}
-
-// nodePeriod is how often the machine's own addresses are looked at.
-const nodePeriod = 5 * time.Second
-
-// followNode keeps the description of this machine current.
-func (p *plane) followNode(ctx context.Context) {
-	snapshot, err := p.desired.Wait(ctx, func(s *discovery.Snapshot) bool { return s.Synced })
-	if err != nil {
-		return // the context has ended
-	}
-	if len(snapshot.Nodes) > 0 && snapshot.Nodes[p.settings.Name] == nil {
-		p.log.Warn("no Node object has this machine's name: nothing counts as local", "node_name", p.settings.Name)
-	}
-	ticker := time.NewTicker(nodePeriod)
-	defer ticker.Stop()
-	for {
-		snapshot = p.desired.Current()
-		p.updateNode(snapshot)
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		case <-p.desired.Changed(snapshot.Revision):
-		}
-	}
-}
-
-func (p *plane) updateNode(snapshot *discovery.Snapshot) {
-	local, err := dataplane.LocalAddrs()
-	if err != nil {
-		p.log.Error("looking at this machine failed", "err", err)
-		return
-	}
-	if node := p.settings.Node(snapshot, local); !node.Equal(p.nodes.Current()) {
-		p.nodes.Set(node)
-	}
 }
 
 // release gives the backend up unless the other generation uses it. When there
