@@ -124,13 +124,22 @@ func (c Config) validate() error {
 		errs = append(errs, errors.New("no server block"))
 	}
 	errs = append(errs, udpSizeError("server", c.MaxUDPSize))
-	for name, n := range map[string]int{
-		"udp sockets": c.UDPSockets, "max queries": c.MaxQueries, "max connections": c.TCP.MaxConns,
-		"max connections of a client": c.TCP.MaxClientConns, "max pipelined queries": c.TCP.MaxPipelined,
+	for _, limit := range []struct {
+		name string
+		n    int
+	}{
+		{"udp sockets", c.UDPSockets},
+		{"max queries", c.MaxQueries},
+		{"max connections", c.TCP.MaxConns},
+		{"max connections of a client", c.TCP.MaxClientConns},
+		{"max pipelined queries", c.TCP.MaxPipelined},
 	} {
-		if n < 1 {
-			errs = append(errs, fmt.Errorf("%s %d: must be at least 1", name, n))
+		if limit.n < 1 {
+			errs = append(errs, fmt.Errorf("%s %d: must be at least 1", limit.name, limit.n))
 		}
+	}
+	if c.TCP.Idle < 0 || c.TCP.Write < 0 {
+		errs = append(errs, fmt.Errorf("tcp timeouts %v and %v: must not be negative", c.TCP.Idle, c.TCP.Write))
 	}
 	served := map[string]bool{}
 	for i := range c.Blocks {
