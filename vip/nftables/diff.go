@@ -1,0 +1,165 @@
+package nftables
+
+import (
+	"context"
+	"net/netip"
+
+	"signpost/vip"
+)
+
+var _ vip.Differ = (*Backend)(nil)
+
+// Diff implements [vip.Differ]. It goes the way of an adoption, on a socket and
+// a ledger of its own, and stops short of every commit.
+func (b *Backend) Diff(ctx context.Context, want *vip.State) ([]vip.Difference, error) {
+	k, err := openKernel()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = k.close() }()
+	found, usable, err := k.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &differ{want: want, backend: &Backend{log: b.log, kernel: k, ledger: newLedger(found), node: want.Node()}}
+	if !usable {
+		d.add(vip.Missing, "table inet "+tableName+" is missing, or of another shape")
+		found = nil
+	}
+	d.compare(found)
+	vip.SortDifferences(d.list)
+	return d.list, nil
+}
+
+// differ collects differences. Its backend never commits.
+type differ struct {
+	want    *vip.State
+	backend *Backend
+	list    []vip.Difference
+}
+
+func (d *differ) add(kind vip.DifferenceKind, text string) {
+	d.list = append(d.list, vip.Difference{Kind: kind, Text: text})
+}
+
+// compare takes the steps of an adoption, in its order. Without a table, all
+// that follows from the frontends goes without saying.
+func (d *differ) compare(found *contents) {
+	node := d.want.Node()
+	if found != nil {
+		d.shared(found.repair(node))
+	}
+	steps := d.backend.ledgerSteps(d.want)
+	for _, s := range steps {
+		d.step(s)
+	}
+	steps = d.backend.withoutUnsupported(steps, map[vip.Frontend]error{})
+	t, _ := d.backend.ledger.plan(steps, node.Detector)
+	if found == nil {
+		return
+	}
+	d.shared(t)
+	d.shared(found.leftovers(d.backend.ledger))
+}
+
+// step describes what one frontend lacks or has too much.
+func (d *differ) step(s step) {
+	switch {
+	case s.before == nil:
+		v := s.after.server
+		d.list = append(d.list, vip.Difference{Kind: vip.Missing, Frontend: v.Frontend, Owner: v.Owner, Text: "is missing"})
+	case s.after == nil:
+		d.list = append(d.list, vip.Difference{Kind: vip.Unwanted, Frontend: s.frontend, Text: "nobody wants it"})
+	default:
+		before, _ := s.before.elements()
+		after, _ := s.after.elements()
+		for _, text := range describe(before, after) {
+			d.list = append(d.list, vip.Difference{Kind: vip.Other, Frontend: s.frontend, Owner: s.after.server.Owner, Text: text})
+		}
+	}
+}
+
+// describe says in words how a frontend's elements differ.
+func describe(before, after []element) []string {
+	old, now := bySlot(before), bySlot(after)
+	var list []string
+	displaced := false
+	for s, e := range now {
+		was, exists := old[s]
+		switch {
+		case exists && was == e:
+		case e.chain != "" && exists:
+			list = append(list, "leads to chain "+was.chain+" instead of "+e.chain)
+		case e.set.intervals:
+			list = append(list, "a source range is missing or another one")
+		case e.chain != "":
+			list = append(list, "leads nowhere")
+		default:
+			displaced = true
+		}
+	}
+	for s := range old {
+		if _, wanted := now[s]; !wanted {
+			displaced = displaced || !s.set.intervals
+			if s.set.intervals {
+				list = append(list, "a source range is not wanted")
+			}
+		}
+	}
+	if endpoints := vip.DiffAddrPorts(endpointsIn(before), endpointsIn(after)); len(endpoints) > 0 {
+		return append(list, endpoints...)
+	}
+	if displaced {
+		list = append(list, "its endpoints are in the wrong places")
+	}
+	return list
+}
+
+func bySlot(elements []element) map[slot]element {
+	m := make(map[slot]element, len(elements))
+	for _, e := range elements {
+		m[e.slot()] = e
+	}
+	return m
+}
+
+func endpointsIn(elements []element) map[netip.AddrPort]bool {
+	set := map[netip.AddrPort]bool{}
+	for _, e := range elements {
+		if ap, ok := e.set.family.parseEndpoint(e.value); ok {
+			set[ap] = true
+		}
+	}
+	return set
+}
+
+// shared describes what a transaction would do to what belongs to no frontend.
+func (d *differ) shared(t *transaction) {
+	for _, c := range t.newChains {
+		d.add(vip.Missing, "chain "+c.name+" is missing, or holds other rules")
+	}
+	for _, name := range t.oldChains {
+		d.add(vip.Unwanted, "chain "+name+" is not used")
+	}
+	for _, e := range t.add {
+		if !e.ofFrontend() {
+			d.add(vip.Missing, e.words()+" is missing")
+		}
+	}
+	for _, e := range t.del {
+		if !e.ofFrontend() {
+			d.add(vip.Unwanted, e.words()+" is not used")
+		}
+	}
+}
+
+func (e element) ofFrontend() bool {
+	_, ok := e.frontend()
+	return ok
+}
+
+// words names an element of a set of addresses.
+func (e element) words() string {
+	addr, _ := netip.AddrFromSlice([]byte(e.key[:min(len(e.key), int(e.set.family.addrLen))]))
+	return "address " + addr.String() + " in set " + e.set.name
+}
