@@ -1,0 +1,224 @@
+package ruleset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	nft "github.com/google/nftables"
+	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Limits of a netlink conversation.
+const (
+	// socketBuffer bounds a transaction: the kernel takes no message larger
+	// than the socket's buffer.
+	socketBuffer = 64 << 20
+	// elementsPerMessage keeps a message's element list under the 64 KiB that
+	// a netlink attribute can hold.
+	elementsPerMessage = 300
+	// replyTimeout bounds the wait for the kernel's answer to one request, if
+	// the caller's context does not bound it sooner.
+	replyTimeout = 60 * time.Second
+	// dumpBuffer is the largest piece in which the kernel hands out a dump. It
+	// uses it on a socket that was once read with a buffer as large, and walks
+	// through the whole set for every piece.
+	dumpBuffer = 32 << 10
+)
+
+// Conn is a conversation with the kernel about one table. It is for one
+// goroutine at a time.
+type Conn struct {
+	name   string
+	sets   []*Set
+	conn   *nft.Conn
+	socket *netlink.Conn
+	handle *nft.Table
+}
+
+// Open opens a socket in the calling thread's network namespace.
+func Open(table string, sets []*Set) (*Conn, error) {
+	c := &Conn{name: table, sets: sets, handle: &nft.Table{Name: table, Family: nft.TableFamilyINet}}
+	keep := func(s *netlink.Conn) error {
+		c.socket = s
+		return errors.Join(s.SetReadBuffer(socketBuffer), s.SetWriteBuffer(socketBuffer), widen(s))
+	}
+	conn, err := nft.New(nft.AsLasting(), nft.WithSockOptions(keep))
+	if err != nil {
+		return nil, fmt.Errorf("opening a netlink socket: %w", err)
+	}
+	c.conn = conn
+	return c, nil
+}
+
+func widen(s *netlink.Conn) error {
+	if _, err := s.Send(generationRequest()); err != nil {
+		return fmt.Errorf("asking for the ruleset's generation: %w", err)
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reading from the netlink socket: %w", err)
+	}
+	var received error
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, received = unix.Recvfrom(int(fd), make([]byte, dumpBuffer), 0)
+		return !errors.Is(received, unix.EAGAIN)
+	})
+	if err = errors.Join(err, received); err != nil {
+		return fmt.Errorf("reading from the netlink socket: %w", err)
+	}
+	return nil
+}
+
+// Close gives the socket back; what is in the kernel stays.
+func (c *Conn) Close() error {
+	if err := c.conn.CloseLasting(); err != nil {
+		return fmt.Errorf("closing the netlink socket: %w", err)
+	}
+	return nil
+}
+
+// bound limits the following requests to the context's deadline.
+func (c *Conn) bound(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	deadline, ok := ctx.Deadline()
+	if limit := time.Now().Add(replyTimeout); !ok || limit.Before(deadline) {
+		deadline = limit
+	}
+	if err := c.socket.SetDeadline(deadline); err != nil {
+		return fmt.Errorf("setting the netlink deadline: %w", err)
+	}
+	return nil
+}
+
+// Transaction is a set of changes that the kernel makes all at once.
+type Transaction struct {
+	Create   bool    // make the table and its sets anew, before everything else
+	Chains   []Chain // created if missing, their rules written anew
+	Del, Add []Element
+	Unmake   []string // chains to delete
+}
+
+// Empty reports whether there is nothing to do.
+func (t *Transaction) Empty() bool {
+	return !t.Create && len(t.Chains)+len(t.Del)+len(t.Add)+len(t.Unmake) == 0
+}
+
+// Commit carries out a transaction. On error nothing of it was done.
+func (c *Conn) Commit(ctx context.Context, t *Transaction) error {
+	if t.Empty() {
+		return nil
+	}
+	if err := c.bound(ctx); err != nil {
+		return err
+	}
+	if t.Create {
+		if err := c.create(); err != nil {
+			return err
+		}
+	}
+	c.writeChains(t.Chains)
+	if err := errors.Join(c.writeElements(t.Del, c.conn.SetDeleteElements), c.writeElements(t.Add, c.conn.SetAddElements)); err != nil {
+		return err
+	}
+	for _, name := range t.Unmake {
+		c.conn.FlushChain(Chain{Name: name}.handle(c.handle))
+	}
+	for _, name := range t.Unmake {
+		c.conn.DelChain(Chain{Name: name}.handle(c.handle))
+	}
+	return c.flush()
+}
+
+// Remove deletes the table, if there is one.
+func (c *Conn) Remove(ctx context.Context) error {
+	if err := c.bound(ctx); err != nil {
+		return err
+	}
+	// Adding first makes the deletion succeed whether or not the table exists.
+	c.conn.AddTable(c.handle)
+	c.conn.DelTable(c.handle)
+	return c.flush()
+}
+
+// Try has the kernel make the table with its sets and chains and throw it away
+// in the same transaction: nothing of it is ever seen.
+func (c *Conn) Try(ctx context.Context, chains []Chain) error {
+	if err := c.bound(ctx); err != nil {
+		return err
+	}
+	if err := c.create(); err != nil {
+		return err
+	}
+	c.writeChains(chains)
+	c.conn.DelTable(c.handle)
+	return c.flush()
+}
+
+func (c *Conn) flush() error {
+	if err := c.conn.Flush(); err != nil {
+		return fmt.Errorf("writing to nftables: %w", err)
+	}
+	return nil
+}
+
+// create replaces a table that is there. It goes out with the transaction.
+func (c *Conn) create() error {
+	c.conn.AddTable(c.handle)
+	c.conn.DelTable(c.handle)
+	c.conn.AddTable(c.handle)
+	for _, s := range c.sets {
+		if err := c.conn.AddSet(c.describe(s), nil); err != nil {
+			return fmt.Errorf("describing set %q: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// writeChains creates chains, then fills them: they may refer to each other.
+func (c *Conn) writeChains(chains []Chain) {
+	for _, chain := range chains {
+		c.conn.AddChain(chain.handle(c.handle))
+	}
+	for _, chain := range chains {
+		handle := chain.handle(c.handle)
+		c.conn.FlushChain(handle)
+		for _, r := range chain.Rules {
+			c.conn.AddRule(&nft.Rule{Table: c.handle, Chain: handle, Exprs: r.Exprs, UserData: r.userData()})
+		}
+	}
+}
+
+func (c *Conn) writeElements(elements []Element, write func(*nft.Set, []nft.SetElement) error) error {
+	bySet := map[*Set][]nft.SetElement{}
+	for _, e := range elements {
+		bySet[e.Set] = append(bySet[e.Set], e.netlink())
+	}
+	for _, s := range c.sets {
+		for part := range slices.Chunk(bySet[s], elementsPerMessage) {
+			if err := write(c.describe(s), part); err != nil {
+				return fmt.Errorf("encoding elements of %q: %w", s.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Reason shortens the kernel's error to what a person can use.
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return "permission denied: CAP_NET_ADMIN is needed"
+	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT):
+		return "the kernel has no nf_tables"
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
+		return "the kernel lacks a kind of rule or set (NAT, masquerading, fib, reject, conntrack in family inet)"
+	}
+	return strings.TrimPrefix(err.Error(), "conn.Receive: ")
+}

@@ -1,0 +1,192 @@
+package ipvs
+
+import (
+	nft "github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+
+	"signpost/vip"
+	"signpost/vip/internal/ruleset"
+)
+
+// This file is what the nf_tables half of ipvs mode does with a packet; doc.go
+// has the drawing, compile.go what each virtual server adds to the sets.
+
+// The packet mark's bits that are ours, on the first packet of a connection
+// only; routeBit is on all of them, and only between two hooks.
+const (
+	byMarkBit = 1 << 11 // the upper half names the IPVS server
+	routeBit  = 1 << 12 // to be routed to this node itself
+	oursBit   = 1 << 13 // goes to IPVS
+	masqBit   = 1 << 14 // to be masqueraded; the same bit as kube-proxy's
+	idShift   = 16
+	everyBit  = 1<<32 - 1
+)
+
+const (
+	tableName = "signpost-ipvs"
+
+	preroutingChain  = "nat-prerouting"
+	outputChain      = "nat-output"
+	postroutingChain = "nat-postrouting"
+	captureChain     = "capture"
+	capturedChain    = "captured"
+
+	guardChain      = "unassigned"
+	rejectChain     = "verdict-reject"
+	dropChain       = "verdict-drop"
+	serveChain      = "to-ipvs"
+	masqueradeChain = "to-ipvs-masquerade"
+)
+
+// Chain types and places.
+var (
+	natPrerouting  = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookPrerouting, Priority: nft.ChainPriorityNATDest}
+	natOutput      = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookOutput, Priority: nft.ChainPriorityNATDest}
+	natPostrouting = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookPostrouting, Priority: nft.ChainPriorityNATSource}
+	// After the dispatch, which may replace the whole mark, and before routing.
+	beforeRouting = &ruleset.Hook{Type: nft.ChainTypeFilter, At: nft.ChainHookPrerouting, Priority: nft.ChainPriorityRef(*nft.ChainPriorityNATDest + 10)}
+	// IPVS works at the input hook, just before source NAT.
+	beforeIPVS = &ruleset.Hook{Type: nft.ChainTypeFilter, At: nft.ChainHookInput, Priority: nft.ChainPriorityMangle}
+)
+
+// skeleton returns all chains. They depend on the node's settings alone.
+func skeleton(node *vip.Node) []ruleset.Chain {
+	one := ruleset.One
+	chains := []ruleset.Chain{
+		{Name: preroutingChain, Hook: natPrerouting, Rules: perFamily("arrived here", dispatchChain)},
+		{Name: outputChain, Hook: natOutput, Rules: perFamily("sent by this node", dispatchChain)},
+		{Name: postroutingChain, Hook: natPostrouting, Rules: postrouting()},
+		{Name: captureChain, Hook: beforeRouting, Rules: capture()},
+		{Name: capturedChain, Hook: beforeIPVS, Rules: []ruleset.Rule{
+			ruleset.NewRule("routed; IPVS compares the whole mark", ruleset.IfMarked(routeBit), ruleset.ChangeMark(routeBit, 0)),
+		}},
+		{Name: rejectChain, Rules: []ruleset.Rule{
+			ruleset.NewRule("refuse a TCP connection", ruleset.IfProtocol(unix.IPPROTO_TCP), one(ruleset.Reset())),
+			ruleset.NewRule("refuse anything else", one(ruleset.Unreachable())),
+		}},
+		{Name: dropChain, Rules: []ruleset.Rule{ruleset.NewRule("no answer", one(ruleset.Drop()))}},
+		{Name: guardChain, Rules: guard()},
+		{Name: serveChain, Rules: []ruleset.Rule{ruleset.NewRule("IPVS takes it", ruleset.ChangeMark(masqBit, oursBit))}},
+		{Name: masqueradeChain, Rules: []ruleset.Rule{ruleset.NewRule("IPVS takes it, masqueraded", ruleset.ChangeMark(0, oursBit|masqBit))}},
+	}
+	for _, f := range ruleset.Families {
+		chains = append(chains, familyChains(f, node)...)
+	}
+	return chains
+}
+
+func dispatchChain(f *ruleset.Family) string { return f.Name + "-services" }
+func admitChain(f *ruleset.Family) string    { return f.Name + "-admit" }
+func elseChain(f *ruleset.Family) string     { return f.Name + "-no-service" }
+
+func sourceChain(f *ruleset.Family, s vip.Source) string { return f.Name + "-from-" + s.String() }
+func markChain(f *ruleset.Family, s vip.Source) string   { return f.Name + "-by-mark-" + s.String() }
+
+func perFamily(comment string, chain func(*ruleset.Family) string) []ruleset.Rule {
+	var rules []ruleset.Rule
+	for _, f := range ruleset.Families {
+		rules = append(rules, ruleset.NewRule(comment, f.IfFamily(), ruleset.One(ruleset.Jump(chain(f)))))
+	}
+	return rules
+}
+
+// familyChains find what becomes of a packet: by where it comes from, then by
+// the frontend that it goes to.
+func familyChains(f *ruleset.Family, node *vip.Node) []ruleset.Chain {
+	s, one := setsOf[f], ruleset.One
+	chains := []ruleset.Chain{
+		{Name: dispatchChain(f), Rules: dispatch(f, node.Detector)},
+		{Name: admitChain(f), Rules: []ruleset.Rule{
+			ruleset.NewRule("inside the source ranges", f.IfFamily(), f.LoadFrontend(ruleset.First),
+				one(f.LoadSource(ruleset.First+f.FrontendWords()), ruleset.InSet(s.ranges), ruleset.Return())),
+			ruleset.NewRule("outside of them", one(ruleset.Drop())),
+		}},
+		{Name: elseChain(f), Rules: unserved(f, node)},
+	}
+	for _, source := range vip.Sources {
+		key := append(f.LoadFrontend(ruleset.First), ruleset.Constant(ruleset.First+f.FrontendWords(), sourceNumber(source)))
+		chains = append(chains,
+			ruleset.Chain{Name: sourceChain(f, source), Rules: []ruleset.Rule{
+				ruleset.NewRule("frontends of services", f.IfFamily(), f.LoadFrontend(ruleset.First), one(ruleset.LookUp(s.from[source], ruleset.Verdict))),
+				ruleset.NewRule("no service's", one(ruleset.GoTo(elseChain(f)))),
+			}},
+			ruleset.Chain{Name: markChain(f, source), Rules: []ruleset.Rule{
+				ruleset.NewRule("IPVS has a server of its own for them", f.IfFamily(), key,
+					one(ruleset.LookUp(s.marks, ruleset.First), &expr.Meta{Key: expr.MetaKeyMARK, SourceRegister: true, Register: ruleset.First})),
+			}})
+	}
+	return chains
+}
+
+func sourceNumber(s vip.Source) []byte { return ruleset.AppendNumber(nil, uint32(s)) }
+
+func dispatch(f *ruleset.Family, pods vip.Detector) []ruleset.Rule {
+	one := ruleset.One
+	rules := []ruleset.Rule{ruleset.NewRule("source ranges", f.IfFamily(), f.LoadFrontend(ruleset.First),
+		one(ruleset.InSet(setsOf[f].restricted), ruleset.Jump(admitChain(f))))}
+	toPod := one(ruleset.GoTo(sourceChain(f, vip.FromPod)))
+	for _, p := range pods.CIDRs {
+		if ruleset.FamilyOf(p.Addr().Is6()) == f {
+			rules = append(rules, ruleset.NewRule("from a pod", f.IfFamily(), f.IfSource(p), toPod))
+		}
+	}
+	if pods.InterfacePrefix != "" {
+		rules = append(rules, ruleset.NewRule("from a pod", ruleset.IfInterface(pods.InterfacePrefix), toPod))
+	}
+	return append(rules,
+		ruleset.NewRule("from this node", ruleset.IfFromThisNode(), one(ruleset.GoTo(sourceChain(f, vip.FromNode)))),
+		ruleset.NewRule("from elsewhere", one(ruleset.GoTo(sourceChain(f, vip.FromOutside)))))
+}
+
+// unserved refuses what could have been meant for a service (F-16): else the
+// node's own daemons would answer on the addresses that are bound here (B17).
+func unserved(f *ruleset.Family, node *vip.Node) []ruleset.Rule {
+	toGuard := ruleset.One(ruleset.GoTo(guardChain))
+	rules := []ruleset.Rule{ruleset.NewRule("other ports of cluster addresses", f.IfFamily(),
+		ruleset.One(f.LoadDestination(ruleset.First), ruleset.InSet(setsOf[f].clusterIPs)), toGuard)}
+	for _, p := range node.ServiceCIDRs {
+		if ruleset.FamilyOf(p.Addr().Is6()) == f {
+			rules = append(rules, ruleset.NewRule("addresses that no service has", f.IfFamily(), f.IfDestination(p), toGuard))
+		}
+	}
+	return rules
+}
+
+// guard lets ping and the like go their way.
+func guard() []ruleset.Rule {
+	var rules []ruleset.Rule
+	for _, number := range protocolNumbers {
+		rules = append(rules, ruleset.NewRule("nobody there", ruleset.IfProtocol(number), ruleset.One(ruleset.GoTo(rejectChain))))
+	}
+	return rules
+}
+
+// capture has packets to addresses that are not this node's routed to it all
+// the same, port by port: other ports of the address go their way (F-07, B20).
+func capture() []ruleset.Rule {
+	var rules []ruleset.Rule
+	for _, f := range ruleset.Families {
+		rules = append(rules, ruleset.NewRule("served here", f.IfFamily(), ruleset.IfToServer(), f.LoadOriginal(ruleset.First),
+			ruleset.One(ruleset.InSet(setsOf[f].captured)), ruleset.ChangeMark(0, routeBit)))
+	}
+	return rules
+}
+
+// postrouting sees a packet after IPVS has translated it, and takes our bits
+// off the mark: tunnels would copy them to their own packets.
+func postrouting() []ruleset.Rule {
+	masquerade := ruleset.One(ruleset.Masquerade())
+	rules := []ruleset.Rule{
+		ruleset.NewRule("to be masqueraded", ruleset.IfMarked(oursBit|masqBit|byMarkBit), ruleset.ChangeMark(everyBit, 0), masquerade),
+		ruleset.NewRule("to be masqueraded", ruleset.IfMarked(oursBit|masqBit), ruleset.ChangeMark(oursBit|masqBit, 0), masquerade),
+	}
+	for _, f := range ruleset.Families {
+		rules = append(rules, ruleset.NewRule("an endpoint that reaches itself", f.IfFamily(), ruleset.IfMarked(oursBit),
+			ruleset.One(f.LoadSource(ruleset.First), f.LoadDestination(ruleset.First+f.AddrWords), ruleset.InSet(setsOf[f].hairpin)),
+			ruleset.ChangeMark(oursBit, 0), masquerade))
+	}
+	return append(rules,
+		ruleset.NewRule("done", ruleset.IfMarked(oursBit|byMarkBit), ruleset.ChangeMark(everyBit, 0)),
+		ruleset.NewRule("done", ruleset.IfMarked(oursBit), ruleset.ChangeMark(oursBit, 0)))
+}

@@ -1,0 +1,159 @@
+package ipvs
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"signpost/vip"
+	"signpost/vip/internal/ruleset"
+)
+
+// table is what this package needs of nf_tables; *ruleset.Conn is one.
+type table interface {
+	Commit(ctx context.Context, t *ruleset.Transaction) error
+	Look(ctx context.Context, chains []ruleset.Chain) (*ruleset.Contents, error)
+	Generation(ctx context.Context) (ruleset.Generation, error)
+	Remove(ctx context.Context) error
+	Close() error
+}
+
+// rules is the nf_tables half of the dataplane: what the kernel's sets hold,
+// and how many frontends want each element.
+type rules struct {
+	conn  table
+	held  map[ruleset.Slot]ruleset.Element
+	users map[ruleset.Slot]int
+	fresh bool // the next transaction has to make the table
+
+	node    *vip.Node // that the chains are made for
+	settled uint32    // the ruleset's generation after our last transaction or look
+	// process is this process as the kernel's notifications name it.
+	process atomic.Uint32
+}
+
+// batch collects what one transaction changes.
+type batch struct {
+	rules *rules
+	next  map[ruleset.Slot]*ruleset.Element // nil: to be deleted
+}
+
+func (r *rules) batch() *batch { return &batch{r, map[ruleset.Slot]*ruleset.Element{}} }
+
+// put has an element exist with its value.
+func (b *batch) put(elements ...ruleset.Element) {
+	for i := range elements {
+		b.next[elements[i].Slot()] = &elements[i]
+	}
+}
+
+// drop has an element not exist.
+func (b *batch) drop(slot ruleset.Slot) { b.next[slot] = nil }
+
+// chainAt is where a verdict map leads now; empty: nowhere.
+func (b *batch) chainAt(slot ruleset.Slot) string { return b.rules.held[slot].Chain }
+
+func (r *rules) use(elements []ruleset.Element, by int) {
+	for _, e := range elements {
+		slot := e.Slot()
+		if r.users[slot] += by; r.users[slot] == 0 {
+			delete(r.users, slot)
+		}
+	}
+}
+
+// commit carries out a batch. After an error the kernel holds what it held.
+func (r *rules) commit(ctx context.Context, b *batch) error {
+	t := &ruleset.Transaction{}
+	for slot, want := range b.next {
+		was, exists := r.held[slot]
+		if exists && want != nil && was == *want {
+			continue
+		}
+		if exists {
+			t.Del = append(t.Del, was)
+		}
+		if want != nil {
+			t.Add = append(t.Add, *want)
+		}
+	}
+	if err := r.write(ctx, t); err != nil {
+		return err
+	}
+	for slot, want := range b.next {
+		if want == nil {
+			delete(r.held, slot)
+		} else {
+			r.held[slot] = *want
+		}
+	}
+	return nil
+}
+
+// write carries out a transaction and learns from it how the kernel names this
+// process, which in a container is not by the number that it knows itself.
+func (r *rules) write(ctx context.Context, t *ruleset.Transaction) error {
+	if r.fresh {
+		t.Create, t.Chains = true, append(skeleton(r.node), t.Chains...)
+	}
+	if t.Empty() {
+		return nil
+	}
+	before, err := r.conn.Generation(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.conn.Commit(ctx, t); err != nil {
+		return err
+	}
+	r.fresh = false
+	after, err := r.conn.Generation(ctx)
+	if err == nil && after.ID == before.ID+1 {
+		r.process.Store(after.Process)
+		if before.ID == r.settled {
+			r.settled = after.ID
+		}
+	}
+	return err
+}
+
+// undisturbed reports whether nobody has changed the ruleset since our last
+// transaction: it saves the look, which costs as much as there are Services.
+func (r *rules) undisturbed(ctx context.Context, node *vip.Node) (bool, error) {
+	if r.held == nil || !r.node.Equal(node) {
+		return false, nil
+	}
+	now, err := r.conn.Generation(ctx)
+	return err == nil && now.ID == r.settled, err
+}
+
+// look learns what the kernel holds and sets right what depends on no Service.
+func (r *rules) look(ctx context.Context, node *vip.Node) error {
+	r.users = map[ruleset.Slot]int{}
+	if same, err := r.undisturbed(ctx, node); err != nil || same {
+		return err
+	}
+	want := skeleton(node)
+	found, err := r.conn.Look(ctx, want)
+	if err != nil {
+		return err
+	}
+	r.held, r.node, r.fresh, r.settled = found.Elements, node, !found.Usable, found.Generation
+	t := &ruleset.Transaction{}
+	if found.Usable {
+		t.Chains = slices.DeleteFunc(want, found.Has)
+	}
+	return r.write(ctx, t)
+}
+
+// unused yields the elements that the kernel holds and nobody wants.
+func (r *rules) unused() []ruleset.Element {
+	return slices.Collect(func(yield func(ruleset.Element) bool) {
+		for slot, e := range maps.All(r.held) {
+			if r.users[slot] == 0 && !yield(e) {
+				return
+			}
+		}
+	})
+}
