@@ -49,6 +49,9 @@ func run(ctx context.Context, args []string, s streams) int {
 	if err == nil {
 		return exitDone
 	}
+	if errors.Is(err, errDifferent) {
+		return exitDifferent
+	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		_, _ = fmt.Fprintln(s.err, line) // there is no better place to say so
 	}

@@ -18,7 +18,7 @@ func newVIP(s streams) *cobra.Command {
 		Args:    noArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newPlan(s), newCleanup(s))
+	c.AddCommand(newPlan(s), newDiff(s), newCleanup(s))
 	return c
 }
 

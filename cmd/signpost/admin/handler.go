@@ -12,6 +12,7 @@ func Handler(view func() *View) http.Handler {
 	h := &handler{view: view}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", h.status)
+	mux.HandleFunc("GET /v1/diff", h.diff)
 	mux.HandleFunc("GET /v1/{resource}", h.list)
 	return mux
 }

@@ -23,6 +23,8 @@ type View struct {
 	// names its service, and one that belongs to a zone has no namespace.
 	Records func(context.Context, Filter) ([]Record, error)
 	Status  Status
+	// Diff compares the plan with the dataplane; nil without a plan.
+	Diff func(context.Context) ([]vip.Difference, error)
 	// Wait returns once there may be a newer view, or the context ends.
 	Wait func(context.Context)
 }

@@ -91,6 +91,7 @@ func (s *Server) view() *admin.View {
 	}
 	status := g.plane.controller.Status()
 	v.Plan, v.Applied, v.Status.Mode = status.Desired, status.Applied, g.plane.backend.Name()
+	v.Diff = g.plane.differ(status.Desired)
 	v.Wait = func(ctx context.Context) {
 		wait(ctx, g.source.store.Changed(v.Desired.Revision), g.plane.controller.Changed(status))
 	}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -42,7 +41,7 @@ func Plan(ctx context.Context, config *corefile.Config, mode string, o Options) 
 	if settings.VIP == nil {
 		settings.VIP = &corefile.VIP{Mode: dataplane.Auto}
 	}
-	mode, err := resolveMode(ctx, cmp.Or(mode, settings.VIP.Mode), o)
+	mode, err := resolveMode(ctx, planMode(config, mode), o)
 	if err != nil {
 		return nil, err
 	}
