@@ -154,8 +154,10 @@ func TestFullRangeFallsBackToStaticBand(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	taken := Request{Owner: "n/first", Families: []Family{IPv4, IPv6}, ClusterIPs: []netip.Addr{ip("10.96.0.10"), ip("fd00:96::10")},
-		Ports: []PortRequest{{Protocol: "TCP", Port: 80, NodePort: 30008}}}
+	taken := Request{
+		Owner: "n/first", Families: []Family{IPv4, IPv6}, ClusterIPs: []netip.Addr{ip("10.96.0.10"), ip("fd00:96::10")},
+		Ports: []PortRequest{{Protocol: "TCP", Port: 80, NodePort: 30008}},
+	}
 	port := func(n uint16) []PortRequest {
 		return []PortRequest{{Protocol: "TCP", Port: 80, NodePort: n, Allocate: true}}
 	}
@@ -189,7 +191,8 @@ func TestRefusals(t *testing.T) {
 			`spec.ports[0].nodePort: Invalid value: 30008: provided port is already allocated to service "n/first"`,
 		}},
 		{"A-06 twice in one service", Request{Ports: []PortRequest{
-			{Name: "a", Protocol: "TCP", Port: 80, NodePort: 30100}, {Name: "b", Protocol: "TCP", Port: 81, NodePort: 30100}}}, []string{
+			{Name: "a", Protocol: "TCP", Port: 80, NodePort: 30100}, {Name: "b", Protocol: "TCP", Port: 81, NodePort: 30100},
+		}}, []string{
 			`spec.ports[1].nodePort: Invalid value: 30100: must not be given twice for protocol TCP`,
 		}},
 		{"A-07 health check port of another service", Request{HealthCheck: true, HealthCheckNodePort: 30008}, []string{

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -23,17 +24,28 @@ type syncer interface {
 type osDisk struct{}
 
 func (osDisk) Create(path string) (syncer, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	return f, step("creating the new file", err)
 }
 
-func (osDisk) Rename(from, to string) error { return os.Rename(from, to) }
+func (osDisk) Rename(from, to string) error {
+	return step("putting the new file in place", os.Rename(from, to))
+}
 
 func (osDisk) SyncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
-		return err
+		return step("opening the folder", err)
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return step("syncing the folder", errors.Join(d.Sync(), d.Close()))
+}
+
+// step says at which step an error happened.
+func step(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // replaceFile makes path hold the data, or leaves it as it was: at no moment
@@ -63,5 +75,5 @@ func writeSynced(d disk, path string, data []byte) error {
 	if err := f.Sync(); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	return f.Close()
+	return step("closing the new file", f.Close())
 }

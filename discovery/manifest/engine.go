@@ -39,7 +39,12 @@ type engine struct {
 	readOnly bool                      // allocate, but save nothing
 	prober   prober                    // nil: conditions count
 	now      func() time.Time
+	lines    int // of problems that were logged, or would have been, this time
 }
+
+// mostLines is how many problems are logged at a time. All of them are in
+// [Source.Problems].
+const mostLines = 50
 
 // prober runs the readiness probes of pods.
 type prober interface {
@@ -74,6 +79,9 @@ func newEngine(cfg Config) (*engine, error) {
 
 // report logs a problem that came or went.
 func (e *engine) report(p Problem, solved bool) {
+	if e.lines++; e.lines > mostLines {
+		return
+	}
 	place := p.File
 	if p.Line > 0 {
 		place = fmt.Sprintf("%s:%d", p.File, p.Line)
@@ -84,6 +92,14 @@ func (e *engine) report(p Problem, solved bool) {
 		return
 	}
 	e.log.Warn("manifest problem", attrs...)
+}
+
+// reported ends a batch of reports.
+func (e *engine) reported() {
+	if more := e.lines - mostLines; more > 0 {
+		e.log.Warn("more manifest problems came or went", "count", more)
+	}
+	e.lines = 0
 }
 
 // isState reports whether a path is the state file.

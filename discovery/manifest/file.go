@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"fmt"
 	"hash/maphash"
 	"io/fs"
 	"os"
@@ -53,11 +54,11 @@ type change struct {
 func readFile(f *file, seed maphash.Seed, now time.Time) (*change, error) {
 	info, err := os.Stat(f.path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("looking at %q: %w", f.path, err)
 	}
 	data, err := os.ReadFile(f.path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading %q: %w", f.path, err)
 	}
 	c := &change{file: f, info: info, read: now}
 	c.align(split(f.path, data, seed))

@@ -235,3 +235,9 @@ func (p printer) Update(change func(*discovery.Tx)) *discovery.Snapshot {
 	_, _ = os.Stdout.WriteString(b.String())
 	return now
 }
+
+// stopThenWrite writes a file that the source does not look at by itself any more.
+func (f *folder) stopThenWrite(name, text string) error {
+	f.stop()
+	return os.WriteFile(f.path(name), []byte(text), 0o600)
+}

@@ -22,7 +22,7 @@ func lineOf(text []byte, isJSON bool, path string) int {
 	if err := yamlv3.Unmarshal(text, &doc); err != nil || len(doc.Content) == 0 {
 		return bytes.Count(text[:firstContent(text)], []byte{'\n'})
 	}
-	return max(yamlLine(doc.Content[0], steps), 1) - 1
+	return max(yamlLine(doc.Content[0], steps), doc.Content[0].Line) - 1
 }
 
 // pathSteps cuts "spec.ports[1].name" into spec, ports, 1, name.
@@ -59,22 +59,18 @@ func spellings(steps []string) [][]string {
 	return all
 }
 
+// yamlLine returns the line, counted from 1, of the last step that is there; 0
+// if not even the first is.
 func yamlLine(n *yamlv3.Node, steps []string) int {
-	if n.Kind == yamlv3.AliasNode {
-		return n.Line
-	}
 	for _, steps := range spellings(steps) {
 		if len(steps) == 0 {
 			break
 		}
 		if key, value := yamlChild(n, steps[0]); value != nil {
-			if len(steps) == 1 || len(value.Content) == 0 || value.Line == key.Line && value.Style&yamlv3.FlowStyle == 0 {
-				return key.Line
-			}
 			return max(yamlLine(value, steps[1:]), key.Line)
 		}
 	}
-	return n.Line
+	return 0
 }
 
 // yamlChild returns a mapping's key and value, or a sequence's element twice.
@@ -144,52 +140,70 @@ func jsonChild(text []byte, step string) (jsonValue, bool) {
 // form of a field path.
 func pathAt(text []byte, offset int64) string {
 	d := json.NewDecoder(bytes.NewReader(text))
-	type level struct {
-		isArray, expectsValue bool
-		index                 int
-		key                   string
-	}
-	var stack []level
+	var p jsonPath
 	for {
 		t, err := d.Token()
 		if err != nil {
 			return ""
 		}
-		top := len(stack) - 1
-		switch t {
-		case json.Delim('}'), json.Delim(']'):
-			stack = stack[:top]
-			continue
+		if isValue := p.token(t); isValue && d.InputOffset() >= offset {
+			return p.String()
 		}
-		if top >= 0 {
-			l := &stack[top]
-			switch {
-			case l.isArray:
-				l.index++
-			case !l.expectsValue:
-				l.key, _ = t.(string)
-				l.expectsValue = true
-				continue
-			default:
-				l.expectsValue = false
-			}
-		}
-		if delim, isDelim := t.(json.Delim); isDelim {
-			stack = append(stack, level{isArray: delim == '[', index: -1})
-		}
-		if d.InputOffset() >= offset {
-			break
+		if delim, ok := t.(json.Delim); ok {
+			p.nest(delim)
 		}
 	}
+}
+
+// jsonPath is where a reader of JSON tokens is, from the outermost level in.
+type jsonPath []jsonLevel
+
+type jsonLevel struct {
+	isArray  bool
+	index    int    // of an array's element
+	key      string // of an object's member
+	keyGiven bool   // the member's value comes next
+}
+
+// token takes the next token and reports whether a value begins with it.
+func (p jsonPath) token(t json.Token) (isValue bool) {
+	if len(p) == 0 {
+		return true
+	}
+	l := &p[len(p)-1]
+	switch {
+	case t == json.Delim('}') || t == json.Delim(']'):
+		return false
+	case l.isArray:
+		l.index++
+	case !l.keyGiven:
+		l.key, _ = t.(string)
+		l.keyGiven = true
+		return false
+	}
+	l.keyGiven = false
+	return true
+}
+
+// nest follows a bracket in or out.
+func (p *jsonPath) nest(d json.Delim) {
+	if d == '{' || d == '[' {
+		*p = append(*p, jsonLevel{isArray: d == '[', index: -1})
+		return
+	}
+	*p = (*p)[:len(*p)-1]
+}
+
+// String returns the path as in spec.ports[1].port.
+func (p jsonPath) String() string {
 	var b strings.Builder
-	for i, l := range stack {
+	for i, l := range p {
 		switch {
-		case l.isArray && l.index >= 0:
+		case l.isArray:
 			b.WriteString("[" + strconv.Itoa(l.index) + "]")
-		case !l.isArray && l.key != "":
-			if i > 0 {
-				b.WriteByte('.')
-			}
+		case i > 0:
+			b.WriteString("." + l.key)
+		default:
 			b.WriteString(l.key)
 		}
 	}

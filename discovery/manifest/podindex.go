@@ -18,6 +18,7 @@ type podIndex struct {
 	byKey       map[discovery.Key]*corev1.Pod
 	byLabel     map[label]map[discovery.Key]*corev1.Pod
 	byNamespace map[string]map[discovery.Key]*corev1.Pod
+	byNode      map[string]map[discovery.Key]*corev1.Pod
 }
 
 func newPodIndex() *podIndex {
@@ -25,6 +26,7 @@ func newPodIndex() *podIndex {
 		byKey:       map[discovery.Key]*corev1.Pod{},
 		byLabel:     map[label]map[discovery.Key]*corev1.Pod{},
 		byNamespace: map[string]map[discovery.Key]*corev1.Pod{},
+		byNode:      map[string]map[discovery.Key]*corev1.Pod{},
 	}
 }
 
@@ -37,6 +39,7 @@ func (x *podIndex) set(k discovery.Key, pod *corev1.Pod) {
 	if old := x.byKey[k]; old != nil {
 		delete(x.byKey, k)
 		leave(x.byNamespace, k.Namespace, k)
+		leave(x.byNode, old.Spec.NodeName, k)
 		for name, value := range old.Labels {
 			leave(x.byLabel, label{k.Namespace, name, value}, k)
 		}
@@ -46,6 +49,7 @@ func (x *podIndex) set(k discovery.Key, pod *corev1.Pod) {
 	}
 	x.byKey[k] = pod
 	enter(x.byNamespace, k.Namespace, k, pod)
+	enter(x.byNode, pod.Spec.NodeName, k, pod)
 	for name, value := range pod.Labels {
 		enter(x.byLabel, label{k.Namespace, name, value}, k, pod)
 	}

@@ -18,6 +18,7 @@ import (
 // again; all else is published.
 func (e *engine) publish(w discovery.Writer, synced bool) error {
 	err := e.allocate()
+	e.world.touchSpread()
 	e.probe()
 	up := e.compute()
 	w.Update(func(tx *discovery.Tx) {
@@ -27,6 +28,7 @@ func (e *engine) publish(w discovery.Writer, synced bool) error {
 		}
 	})
 	e.world.done()
+	e.reported()
 	return err
 }
 

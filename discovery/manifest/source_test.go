@@ -217,8 +217,6 @@ func TestUnreadable(t *testing.T) {
 	f.problem("what was there stays as it was")
 	f.has("one", "two")
 	f.must(os.Rename(away, f.dir))
-	f.source.mu.RLock()
-	f.source.mu.RUnlock()
 	f.stop()
 	f.start()
 	f.has("one", "two")

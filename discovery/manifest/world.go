@@ -172,14 +172,20 @@ func (w *world) sliceOwners(k discovery.Key, now *discoveryv1.EndpointSlice) map
 }
 
 // setNode touches the services with pods on the node, whose endpoints carry
-// its zone, and those that are distributed by the nodes' sizes (E-15).
+// its zone.
 func (w *world) setNode(name string, node *corev1.Node) {
 	put(w.nodes, name, node)
 	w.nodesDirty[name] = true
-	for _, pod := range w.pods.all() {
-		if pod.Spec.NodeName == name {
-			w.touchServicesOf(pod)
-		}
+	for _, pod := range w.pods.byNode[name] {
+		w.touchServicesOf(pod)
+	}
+}
+
+// touchSpread touches, if any node changed, the services that are distributed
+// by the sizes of all nodes (E-15).
+func (w *world) touchSpread() {
+	if len(w.nodesDirty) == 0 {
+		return
 	}
 	for k, s := range w.services {
 		if s.live != nil && s.live.Annotations[corev1.AnnotationTopologyMode] != "" {
