@@ -32,6 +32,8 @@ type Config struct {
 	Rescan time.Duration
 	// Log gets one line for each problem that comes or goes; nil means nowhere.
 	Log *slog.Logger
+
+	now func() time.Time // the clock by which files are doubted; nil: the system's
 }
 
 // The timing of reactions. A change is served within 100 ms of the write
@@ -77,6 +79,9 @@ func (c Config) options() convert.Options {
 func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.now == nil {
+		c.now = time.Now
 	}
 	c.Dir = filepath.Clean(c.Dir)
 	if c.Rescan == 0 {

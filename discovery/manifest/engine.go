@@ -64,7 +64,7 @@ func newEngine(cfg Config) (*engine, error) {
 	e := &engine{
 		cfg: cfg, log: cfg.Log, seed: maphash.MakeSeed(), decoder: decoder{options: cfg.options()},
 		files: map[string]*file{}, world: newWorld(), pending: map[discovery.Key]outcome{},
-		noticed: map[string]bool{}, now: time.Now,
+		noticed: map[string]bool{}, now: cfg.now,
 	}
 	if cfg.StateFile != "" {
 		if e.state, err = filepath.Abs(cfg.StateFile); err != nil {
