@@ -23,6 +23,10 @@ type Options struct {
 	// service lists source ranges and none of them is usable in the address's
 	// family, as kube-proxy does. Otherwise it is closed (P-18).
 	OpenUnusableRanges bool
+
+	// Scheduler is the IPVS scheduler of virtual servers whose service asks for
+	// none (I-14). Empty: the backend's.
+	Scheduler string
 }
 
 // Planner turns services into virtual servers. All policy is here: no backend

@@ -50,7 +50,7 @@ func (b *planning) schedulerName() string {
 			b.warn("annotation %s %q: not the name of a scheduler", annotation, shorten(name))
 		}
 	}
-	return ""
+	return b.options.Scheduler
 }
 
 // usablePorts leaves out the ports that no kernel can program (P-25, X10).

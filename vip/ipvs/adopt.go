@@ -37,7 +37,7 @@ func (b *Backend) adopt(ctx context.Context, want *vip.State) error {
 // on no Service.
 func (b *Backend) look(ctx context.Context, node *vip.Node) error {
 	v6 := slices.ContainsFunc(node.Addrs, netip.Addr.Is6)
-	b.settings(v6)
+	b.settings()
 	if err := b.rules.look(ctx, node); err != nil {
 		return err
 	}

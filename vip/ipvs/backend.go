@@ -41,7 +41,9 @@ type Backend struct {
 
 	// Seams for tests: they connect to the kernel, and change its settings.
 	open     func() (*planes, error)
-	settings func(v6 bool)
+	settings func()
+
+	settingsFailed bool // and it was told
 
 	mu     sync.Mutex // held by Apply and by each of Watch's checks
 	planes *planes    // nil: not connected, and what the kernel holds is not known
@@ -75,7 +77,7 @@ func New(config Config) *Backend {
 		b.log = slog.New(slog.DiscardHandler)
 	}
 	b.open = b.connect
-	b.settings = func(v6 bool) { adjust(procSys, settings(v6, config.StrictARP, kernelRelease()), b.log) }
+	b.settings = b.adjust
 	return b
 }
 

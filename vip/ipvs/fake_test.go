@@ -56,7 +56,7 @@ func (m *machine) backend(config Config) *Backend {
 			servers: newServers(fakeKernel{m}, max(0, b.config.Drain)), addresses: addresses{routes: fakeRoutes{m}}, table: fakeTable{m},
 		}, nil
 	}
-	b.settings = func(bool) {}
+	b.settings = func() {}
 	return b
 }
 

@@ -13,13 +13,16 @@ import (
 // never run: naming it is an error of the start, which says so.
 var Modes = []string{"auto", "ipvs", "nftables", "iptables", "userspace", "off", "kernelspace"}
 
+// defaultScheduler is what the ipvs backend does if nobody asks for anything.
+const defaultScheduler = "rr"
+
 var schedulers = []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh"}
 
 // vip reads "vip { … }": there is a dataplane.
 func (b *builder) vip(s *scan) {
 	s.noArgs()
 	v := &VIP{
-		Place: s.place(), Mode: "auto", Scheduler: "rr", Healthz: defaultHealthz,
+		Place: s.place(), Mode: "auto", Scheduler: defaultScheduler, Healthz: defaultHealthz,
 		MinSyncPeriod: 10 * time.Millisecond, SyncPeriod: 30 * time.Second, Gate: true,
 		Conntrack: sysctl.DefaultConntrack(),
 	}
@@ -41,6 +44,9 @@ func (b *builder) vip(s *scan) {
 	s.options(options)
 	if v.MinSyncPeriod > v.SyncPeriod {
 		s.errorf("min_sync_period %s: must be at most sync_period, %s", v.MinSyncPeriod, v.SyncPeriod)
+	}
+	if v.Scheduler != defaultScheduler {
+		v.Policy.Scheduler = v.Scheduler
 	}
 	v.checkDetector(s)
 	b.config.VIP = v

@@ -10,20 +10,29 @@ import (
 	"strings"
 
 	"signpost/vip"
+	"signpost/vip/ipvs"
 	"signpost/vip/nftables"
 	"signpost/vip/userspace"
 )
 
+// Options are what a backend of one mode or another has to know.
+type Options struct {
+	Scheduler string // ipvs: of virtual servers that ask for none; empty: rr
+}
+
 // maker makes the backend of one mode. Making one touches nothing.
 type maker struct {
 	mode string
-	make func(log *slog.Logger) vip.Backend
+	make func(o Options, log *slog.Logger) vip.Backend
 }
 
 // makers lists the backends in the order in which mode auto tries them.
 var makers = []maker{
-	{"nftables", func(log *slog.Logger) vip.Backend { return nftables.New(log) }},
-	{"userspace", func(log *slog.Logger) vip.Backend { return userspace.New(userspace.Config{Log: log}) }},
+	{"ipvs", func(o Options, log *slog.Logger) vip.Backend {
+		return ipvs.New(ipvs.Config{Log: log, Scheduler: o.Scheduler})
+	}},
+	{"nftables", func(_ Options, log *slog.Logger) vip.Backend { return nftables.New(log) }},
+	{"userspace", func(_ Options, log *slog.Logger) vip.Backend { return userspace.New(userspace.Config{Log: log}) }},
 }
 
 // Auto is the mode that takes the first backend that can run.
@@ -52,18 +61,18 @@ func Known(mode string) error {
 
 // Choose returns the backend for a mode, and those that auto passed over.
 // The caller has to [Close] the backend.
-func Choose(ctx context.Context, mode string, log *slog.Logger) (vip.Backend, []Rejection, error) {
-	return choose(ctx, mode, makers, log)
+func Choose(ctx context.Context, mode string, o Options, log *slog.Logger) (vip.Backend, []Rejection, error) {
+	return choose(ctx, mode, makers, o, log)
 }
 
-func choose(ctx context.Context, mode string, from []maker, log *slog.Logger) (vip.Backend, []Rejection, error) {
+func choose(ctx context.Context, mode string, from []maker, o Options, log *slog.Logger) (vip.Backend, []Rejection, error) {
 	candidates, err := candidates(mode, from)
 	if err != nil {
 		return nil, nil, fmt.Errorf("choosing the dataplane: %w", err)
 	}
 	var rejected []Rejection
 	for _, m := range candidates {
-		backend := m.make(log)
+		backend := m.make(o, log)
 		probeErr := backend.Probe(ctx)
 		if probeErr == nil {
 			return backend, rejected, nil
@@ -98,7 +107,7 @@ func candidates(mode string, from []maker) ([]maker, error) {
 func Probe(ctx context.Context, log *slog.Logger) []Rejection {
 	all := make([]Rejection, len(makers))
 	for i, m := range makers {
-		backend := m.make(log)
+		backend := m.make(Options{}, log)
 		all[i] = Rejection{m.mode, errors.Join(backend.Probe(ctx), Close(backend))}
 	}
 	return all
@@ -125,7 +134,7 @@ func Cleanup(ctx context.Context, mode string, log *slog.Logger) error {
 }
 
 func (m maker) cleanup(ctx context.Context, log *slog.Logger) error {
-	backend := m.make(log)
+	backend := m.make(Options{}, log)
 	err := backend.Cleanup(ctx)
 	if err != nil && !errors.Is(err, fs.ErrPermission) && backend.Probe(ctx) != nil {
 		err = nil

@@ -38,7 +38,7 @@ func Diff(ctx context.Context, config *corefile.Config, mode string, o Options) 
 	if err != nil {
 		return mode, nil, err
 	}
-	backend, _, err := dataplane.Choose(ctx, mode, o.Log)
+	backend, _, err := dataplane.Choose(ctx, mode, dataplane.Options{}, o.Log)
 	if err != nil {
 		return mode, nil, err
 	}

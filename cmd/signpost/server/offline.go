@@ -68,7 +68,7 @@ func resolveMode(ctx context.Context, mode string, o Options) (string, error) {
 	if mode != dataplane.Auto {
 		return mode, dataplane.Known(mode)
 	}
-	backend, _, err := dataplane.Choose(ctx, mode, o.Log)
+	backend, _, err := dataplane.Choose(ctx, mode, dataplane.Options{}, o.Log)
 	if err != nil {
 		return "", err
 	}

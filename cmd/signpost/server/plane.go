@@ -65,7 +65,7 @@ func sameVIP(a, b *corefile.VIP) bool {
 }
 
 func chooseBackend(ctx context.Context, config *corefile.VIP, log *slog.Logger, old *plane) (vip.Backend, error) {
-	backend, rejected, err := dataplane.Choose(ctx, config.Mode, log)
+	backend, rejected, err := dataplane.Choose(ctx, config.Mode, dataplane.Options{Scheduler: config.Scheduler}, log)
 	if err != nil {
 		return nil, config.Errorf("vip", "%v", err)
 	}
