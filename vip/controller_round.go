@@ -96,6 +96,7 @@ func (c *Controller) report(r *Round, status *Status, now time.Time) {
 		r.Services, r.Slices, r.Triggers = c.changes.services, c.changes.slices, c.changes.triggers
 		c.changes = changes{}
 	}
+	r.PendingServices, r.PendingSlices = c.changes.services, c.changes.slices
 	c.config.Observer.Observe(*r)
 }
 

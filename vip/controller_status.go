@@ -76,4 +76,7 @@ type Round struct {
 	// programming latency is Start + Duration - trigger (L-07).
 	Services, Slices int
 	Triggers         []time.Time
+	// PendingServices and PendingSlices are how many changed and are not in the
+	// dataplane yet, because Err is not nil.
+	PendingServices, PendingSlices int
 }

@@ -17,6 +17,8 @@ type Config struct {
 	Status vip.StatusSource
 	Table  Table
 	Log    *slog.Logger
+	// Observe, if not nil, is told how long each pass took.
+	Observe func(took time.Duration)
 	// Period is the time between passes without a change; 1 min.
 	Period time.Duration
 }
@@ -102,7 +104,11 @@ func hasUDP(s *discovery.Service) bool {
 
 // pass reads the table once and deletes what is stale.
 func (r *Reconciler) pass(ctx context.Context) {
+	start := time.Now()
 	deleted, err := r.sweep(ctx)
+	if r.config.Observe != nil {
+		r.config.Observe(time.Since(start))
+	}
 	r.Deleted.Add(uint64(deleted))
 	if deleted > 0 {
 		r.config.Log.Info("deleted stale UDP connections", "count", deleted)

@@ -94,3 +94,9 @@ func (m mode) allows(a netip.Addr) bool {
 		return m.loopback4
 	}
 }
+
+// Everywhere reports whether node ports answer on all addresses in the mode,
+// whichever come and go.
+func (s Selection) Everywhere(mode string) bool {
+	return !s.Primary && len(s.CIDRs) == 0 && !modeOf(mode).primary
+}
