@@ -12,6 +12,11 @@ for binary in bin/signpost bin/echo; do
     [ -x "$binary" ] || { echo "$binary is missing: run \"make build\" first" >&2; exit 1; }
 done
 
+if bin/signpost get svc -A -conf "$conf" >/dev/null 2>&1; then
+    echo "the quickstart is running already: stop it first (Ctrl-C where it runs)" >&2
+    exit 1
+fi
+
 mkdir -p "$run"
 rm -rf "$run/manifests"
 cp -R "$here/manifests" "$run/manifests"
