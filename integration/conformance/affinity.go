@@ -45,7 +45,7 @@ const stickyClients = `
 // affinity follows clients of services with session affinity (P-16): in the
 // order in which it would happen to them.
 func (r *runner) affinity(t *testing.T) {
-	d := r.fresh(t, node)
+	d := r.fresh(t)
 	all := []string{"endpoint 172.16.0.1 node=n1", "endpoint 172.16.0.2 node=n1", "endpoint 172.16.0.3 node=n1", "endpoint 172.16.1.1 node=n2"}
 	before := feature{world: stickyWorld(all...), packets: stickyClients}
 	// One that goes, one that is not ready any more.

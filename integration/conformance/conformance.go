@@ -122,8 +122,8 @@ func (r *runner) start(t *testing.T, node string) *driver {
 	return d
 }
 
-// fresh is start on a node that holds nothing of the backend.
-func (r *runner) fresh(t *testing.T, node string) *driver {
+// fresh starts on a node that holds nothing of the backend.
+func (r *runner) fresh(t *testing.T) *driver {
 	t.Helper()
 	d := r.start(t, node)
 	d.cleanup(t)
@@ -215,13 +215,4 @@ func plan(text string) (*vip.State, error) {
 		return nil, fmt.Errorf("planning: %w", err)
 	}
 	return vip.Planner{}.Plan(world.Snapshot, world.Node), nil
-}
-
-func mustPlan(t *testing.T, text string) *vip.State {
-	t.Helper()
-	s, err := plan(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
 }

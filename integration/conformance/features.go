@@ -13,21 +13,14 @@ import (
 // features sends the packets of the table: from each world to the next, as a
 // running program would.
 func (r *runner) features(t *testing.T) {
-	d := r.fresh(t, node)
+	d := r.fresh(t)
 	var have *vip.State
 	for _, f := range table() {
 		t.Run(f.name, func(t *testing.T) {
-			want, err := f.state()
-			if err != nil {
-				t.Fatal(err)
-			}
+			want, probes := mustState(t, f), mustProbes(t, r, f)
 			before := have
 			have = nil // unknown, should apply fail
 			have = d.apply(t, before, want)
-			probes, err := f.probes(r.site, d.limits)
-			if err != nil {
-				t.Fatal(err)
-			}
 			for i := range probes {
 				if err := probes[i].agree(want, d.limits); err != nil {
 					t.Fatal(err)

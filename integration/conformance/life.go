@@ -16,7 +16,7 @@ import (
 
 // life follows one program from its start to its end and beyond.
 func (r *runner) life(t *testing.T) {
-	d := r.fresh(t, node)
+	d := r.fresh(t)
 	clean := r.dump(t, node)
 	f := feature{
 		world: "service a/web type=NodePort ips=10.96.0.7 ports=80/P->30080 affinity=1h" + threeEndpoints,

@@ -20,7 +20,7 @@ const mostPackets = 500
 // on the way writes nothing.
 func (r *runner) random(t *testing.T) {
 	random := viptest.Rand(t)
-	churn, d := viptest.NewChurn(random), r.fresh(t, node)
+	churn, d := viptest.NewChurn(random), r.fresh(t)
 	clean := r.dump(t, node)
 	at := churn.Node()
 	var planned, held *vip.State
@@ -116,7 +116,7 @@ func elsewhereItself(s *vip.State, p probe) bool {
 // leavesNothing empties a random cluster: what was ours is nobody's again.
 func (r *runner) leavesNothing(t *testing.T) {
 	random := viptest.Rand(t)
-	churn, d := viptest.NewChurn(random), r.fresh(t, node)
+	churn, d := viptest.NewChurn(random), r.fresh(t)
 	at := churn.Node()
 	var full *vip.State
 	for range 8 {

@@ -13,7 +13,7 @@ import (
 
 // spread counts who answers: every endpoint gets about its share (F-01).
 func (r *runner) spread(t *testing.T) {
-	d := r.fresh(t, node)
+	d := r.fresh(t)
 	f := feature{
 		world: "service a/web ips=10.96.0.7 ports=80/P" + `
 		slice s ports=8080/P

@@ -5,7 +5,10 @@ import "slices"
 // table lists the features. What is said of a world in words stands in the
 // requirement or the case that its name begins with.
 func table() []feature {
-	return slices.Concat(clusterAddresses(), nodePortFeatures(), externalAddresses(), policies(), emptiness(), sources())
+	return slices.Concat(
+		clusterAddresses(), otherEndpoints(), nodePortFeatures(),
+		externalAddresses(), sourceRanges(), sharedAddresses(),
+		externalPolicy(), internalPolicy(), emptiness(), sources())
 }
 
 const threeEndpoints = `
@@ -68,6 +71,11 @@ func clusterAddresses() []feature {
 			p3 10.96.0.7:80/P     refused
 			p3 172.16.0.1:8080/P  passes`,
 		},
+	}
+}
+
+func otherEndpoints() []feature {
+	return []feature{
 		{
 			name: "P-15 the only endpoint reaches itself, also where nobody said on which node it runs",
 			world: `
@@ -133,15 +141,14 @@ func nodePortFeatures() []feature {
 	}
 }
 
+// balanced is a service with an address of every kind; more fields may follow.
+const balanced = "service a/web type=LoadBalancer ips=10.96.0.7 ports=80/P->30080 lb=203.0.113.1 external=198.51.100.1 "
+
 func externalAddresses() []feature {
-	const (
-		open   = "service a/web type=LoadBalancer ips=10.96.0.7 ports=80/P->30080 lb=203.0.113.1 external=198.51.100.1" + threeEndpoints
-		ranged = "service a/web type=LoadBalancer ips=10.96.0.7 ports=80/P->30080 lb=203.0.113.1 external=198.51.100.1 "
-	)
 	return []feature{
 		{
 			name:  "F-06 F-07 B20 external and load-balancer addresses; their other ports are not ours",
-			world: open,
+			world: balanced + threeEndpoints,
 			packets: `
 			outside 198.51.100.1:80/P  p1 p2 q1 +snat
 			p3      198.51.100.1:80/P  p1 p2 q1 +snat
@@ -156,9 +163,14 @@ func externalAddresses() []feature {
 			n1      203.0.113.1:22/P   passes
 			outside 203.0.113.2:80/P   passes`,
 		},
+	}
+}
+
+func sourceRanges() []feature {
+	return []feature{
 		{
 			name: "F-08 B37 B39 source ranges: of this address alone, for nodes and pods too",
-			world: ranged + "ranges=203.0.113.0/24" + threeEndpoints + `
+			world: balanced + "ranges=203.0.113.0/24" + threeEndpoints + `
 			service a/other type=LoadBalancer ips=10.96.0.8 ports=80/P lb=203.0.113.2
 			slice s ports=8080/P
 			endpoint 172.16.0.3 node=n1`,
@@ -174,7 +186,7 @@ func externalAddresses() []feature {
 		},
 		{
 			name:  "P-18 source ranges that overlap, and one with the node in it",
-			world: ranged + "ranges=203.0.113.77/32,203.0.113.0/24,192.168.6.0/24,203.0.113.0/24" + threeEndpoints,
+			world: balanced + "ranges=203.0.113.77/32,203.0.113.0/24,192.168.6.0/24,203.0.113.0/24" + threeEndpoints,
 			packets: `
 			outside/203.0.113.77 203.0.113.1:80/P  p1 p2 q1 +snat
 			outside/203.0.113.0  203.0.113.1:80/P  p1 p2 q1 +snat
@@ -183,7 +195,7 @@ func externalAddresses() []feature {
 		},
 		{
 			name:  "B41 source ranges of which none can be used close the address",
-			world: ranged + "ranges=" + threeEndpoints,
+			world: balanced + "ranges=" + threeEndpoints,
 			packets: `
 			outside/203.0.113.77 203.0.113.1:80/P  dropped
 			outside              203.0.113.1:80/P  dropped
@@ -193,11 +205,16 @@ func externalAddresses() []feature {
 		},
 		{
 			name:  "P-18 source ranges come before the lack of endpoints",
-			world: ranged + "ranges=203.0.113.0/24",
+			world: balanced + "ranges=203.0.113.0/24",
 			packets: `
 			outside/203.0.113.77 203.0.113.1:80/P  refused
 			outside              203.0.113.1:80/P  dropped`,
 		},
+	}
+}
+
+func sharedAddresses() []feature {
+	return []feature{
 		{
 			name:  "B18 a load-balancer address that is the node's: its node ports and other ports work",
 			world: "service a/web type=LoadBalancer ips=10.96.0.7 ports=80/P->30080 lb=192.168.6.1" + threeEndpoints,
@@ -222,8 +239,8 @@ func externalAddresses() []feature {
 	}
 }
 
-func policies() []feature {
-	const local = "service a/web type=LoadBalancer ips=10.96.0.7 ports=80/P->30080 lb=203.0.113.1 external=198.51.100.1 etp=Local "
+func externalPolicy() []feature {
+	const local = balanced + "etp=Local "
 	return []feature{
 		{
 			name: "B27 B48 P-13 external policy Local: by every way in the local pod, which sees the client",
@@ -268,6 +285,11 @@ func policies() []feature {
 			outside              203.0.113.1:80/P  dropped
 			p3                   203.0.113.1:80/P  dropped`,
 		},
+	}
+}
+
+func internalPolicy() []feature {
+	return []feature{
 		{
 			name: "F-11 internal policy Local: only pods of this node",
 			world: `
@@ -312,7 +334,6 @@ func policies() []feature {
 }
 
 func emptiness() []feature {
-	const service = "service a/web type=LoadBalancer ips=10.96.0.7 ports=80/P->30080 lb=203.0.113.1 external=198.51.100.1 "
 	const everywhere = `
 			p3      10.96.0.7:80/P        refused
 			n1      10.96.0.7:80/P        refused
@@ -325,11 +346,11 @@ func emptiness() []feature {
 			outside 203.0.113.1:80/P      refused
 			outside 198.51.100.1:80/P     refused`
 	return []feature{
-		{name: "B58 F-15 no endpoints: refused at once, from everywhere, by every way in", world: service, packets: everywhere},
-		{name: "B58 P-12 the same under Local policies", world: service + "etp=Local itp=Local", packets: everywhere},
+		{name: "B58 F-15 no endpoints: refused at once, from everywhere, by every way in", world: balanced, packets: everywhere},
+		{name: "B58 P-12 the same under Local policies", world: balanced + "etp=Local itp=Local", packets: everywhere},
 		{
 			name:  "P-04 endpoints that don't serve are none",
-			world: service + "\nslice s ports=8080/P\nendpoint 172.16.0.1 node=n1 notready", packets: everywhere,
+			world: balanced + "\nslice s ports=8080/P\nendpoint 172.16.0.1 node=n1 notready", packets: everywhere,
 		},
 	}
 }
