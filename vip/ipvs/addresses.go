@@ -30,22 +30,29 @@ type routes interface {
 type addresses struct {
 	routes routes
 	held   map[netip.Addr]bool
+	noIPv6 error // why IPv6 packets can't be captured
 }
 
 // look makes what depends on no address and learns which ones are bound.
-func (a *addresses) look(v6 bool) error {
+func (a *addresses) look() error {
 	if err := a.routes.prepare(); err != nil {
 		return err
 	}
 	if err := a.routes.capture(unix.AF_INET); err != nil {
 		return err
 	}
-	if err := a.routes.capture(unix.AF_INET6); err != nil && v6 {
-		return err
-	}
+	a.noIPv6 = a.routes.capture(unix.AF_INET6)
 	held, err := a.routes.bound()
 	a.held = held
 	return err
+}
+
+// capturable says why packets to the address can't be captured.
+func (a *addresses) capturable(addr netip.Addr) error {
+	if addr.Is4() || a.noIPv6 == nil {
+		return nil
+	}
+	return refusalError{fmt.Sprintf("capturing packets to %q: is IPv6 switched off on this node (disable_ipv6)? %v", addr, a.noIPv6)}
 }
 
 // bind makes an address local.

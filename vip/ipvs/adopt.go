@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"signpost/vip"
 	"signpost/vip/internal/ruleset"
@@ -36,14 +35,13 @@ func (b *Backend) adopt(ctx context.Context, want *vip.State) error {
 // look learns what the three parts of the kernel hold, and makes what depends
 // on no Service.
 func (b *Backend) look(ctx context.Context, node *vip.Node) error {
-	v6 := slices.ContainsFunc(node.Addrs, netip.Addr.Is6)
 	b.settings()
 	if err := b.rules.look(ctx, node); err != nil {
 		return err
 	}
 	b.node = node
 	b.compiler = compiler{scheduler: b.config.Scheduler, flags: b.flags, marks: b.foundMarks()}
-	if err := b.planes.addresses.look(v6); err != nil {
+	if err := b.planes.addresses.look(); err != nil {
 		return err
 	}
 	return b.lookServers(ctx)

@@ -195,8 +195,11 @@ func (b *Backend) serve(ctx context.Context, c *compiled) error {
 			return err
 		}
 	}
-	if c.source.Kind == vip.KindClusterIP {
+	switch c.source.Kind {
+	case vip.KindClusterIP:
 		return b.planes.addresses.bind(c.at.Addr)
+	case vip.KindExternalIP, vip.KindLoadBalancer:
+		return b.planes.addresses.capturable(c.at.Addr)
 	}
 	return nil
 }

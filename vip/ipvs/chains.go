@@ -167,8 +167,10 @@ func guard() []ruleset.Rule {
 func capture() []ruleset.Rule {
 	var rules []ruleset.Rule
 	for _, f := range ruleset.Families {
-		rules = append(rules, ruleset.NewRule("served here", f.IfFamily(), ruleset.IfToServer(), f.LoadOriginal(ruleset.First),
-			ruleset.One(ruleset.InSet(setsOf[f].captured)), ruleset.ChangeMark(0, routeBit)))
+		captured := append(ruleset.One(ruleset.InSet(setsOf[f].captured)), ruleset.ChangeMark(0, routeBit)...)
+		rules = append(rules,
+			ruleset.NewRule("served here", f.IfFamily(), ruleset.IfToServer(), f.LoadFrontend(ruleset.First), captured),
+			ruleset.NewRule("an error about what is served here", f.IfFamily(), f.IfICMP(), ruleset.IfRelated(), f.LoadQuotedFrontend(ruleset.First), captured))
 	}
 	return rules
 }

@@ -18,7 +18,7 @@ import (
 const (
 	// glanceEvery is how often the IPVS table is read: nothing tells when it
 	// changes, and drift is to be healed within two seconds (X02).
-	glanceEvery = time.Second
+	glanceEvery = 800 * time.Millisecond
 	// glanceShare bounds the part of its time that a large table may cost: the
 	// next glance is so many times later than the last one took.
 	glanceShare = 20

@@ -26,17 +26,19 @@ type Family struct {
 	proto        byte // NFPROTO_IPV4
 	len          uint32
 	saddr, daddr uint32 // offsets in the network header
+	next, header uint32 // offset of the transport protocol's number in it, and its length
+	icmp         byte
 }
 
 // The two families. Don't change them.
 var (
 	IPv4 = &Family{
 		Name: "ip4", AddrWords: 1, AddrType: nft.TypeIPAddr,
-		proto: unix.NFPROTO_IPV4, len: 4, saddr: 12, daddr: 16,
+		proto: unix.NFPROTO_IPV4, len: 4, saddr: 12, daddr: 16, next: 9, header: 20, icmp: unix.IPPROTO_ICMP,
 	}
 	IPv6 = &Family{
 		Name: "ip6", AddrWords: 4, AddrType: nft.TypeIP6Addr,
-		proto: unix.NFPROTO_IPV6, len: 16, saddr: 8, daddr: 24,
+		proto: unix.NFPROTO_IPV6, len: 16, saddr: 8, daddr: 24, next: 6, header: 40, icmp: unix.IPPROTO_ICMPV6,
 	}
 	Families = [...]*Family{IPv4, IPv6}
 )
@@ -68,15 +70,26 @@ func (f *Family) LoadFrontend(reg uint32) []expr.Any {
 		&expr.Payload{DestRegister: reg + f.AddrWords + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2})
 }
 
-// LoadOriginal loads the same of the packet that began the connection: also
-// of the ICMP errors that belong to it. In a table of family inet the kernel
-// reserves four registers for the address, and fills one for IPv4: that is why
-// the address comes first.
-func (f *Family) LoadOriginal(reg uint32) []expr.Any {
+// LoadQuotedFrontend loads source address . protocol . source port of the
+// packet that an ICMP error quotes: whom the error is for. A packet with IP
+// options is not understood.
+func (f *Family) LoadQuotedFrontend(reg uint32) []expr.Any {
+	const quote = 8 // offset in ICMP
+	inQuote := func(reg, offset, length uint32) expr.Any {
+		return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: quote + offset, Len: length}
+	}
+	return One(inQuote(reg, f.saddr, f.len), inQuote(reg+f.AddrWords, f.next, 1), inQuote(reg+f.AddrWords+1, f.header, 2))
+}
+
+// IfICMP leaves the rule unless the packet is of the family's ICMP.
+func (f *Family) IfICMP() []expr.Any { return IfProtocol(f.icmp) }
+
+// IfRelated leaves the rule unless the packet is an error about a connection.
+func IfRelated() []expr.Any {
 	return One(
-		&expr.Ct{Key: expr.CtKeyDST, Register: reg},
-		&expr.Ct{Key: expr.CtKeyPROTOCOL, Register: reg + f.AddrWords},
-		&expr.Ct{Key: expr.CtKeyPROTODST, Register: reg + f.AddrWords + 1})
+		&expr.Ct{Key: expr.CtKeySTATE, Register: First},
+		bitwise(expr.CtStateBitRELATED, 0),
+		equals(binaryutil.NativeEndian.PutUint32(expr.CtStateBitRELATED)))
 }
 
 // FrontendWords is the number of registers that a frontend takes.

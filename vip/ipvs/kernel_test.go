@@ -1,0 +1,487 @@
+package ipvs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netns"
+
+	"signpost/vip"
+	"signpost/vip/viptest"
+)
+
+// These tests need a kernel with IPVS. "make integration-ipvs" runs them in a
+// guest that has one, with REQUIRE_IPVS set, so that none can be skipped there.
+
+// inKernel gives the test a network namespace of its own in a kernel that has
+// IPVS.
+func inKernel(t testing.TB) {
+	t.Helper()
+	required := os.Getenv("REQUIRE_IPVS") != ""
+	if !required && os.Geteuid() != 0 {
+		t.Skip("needs root, and a kernel with IPVS: make integration-ipvs runs it in one")
+	}
+	viptest.InNamespace(t)
+	if err := kernelBackend(t, Config{}).Probe(t.Context()); err != nil {
+		if required {
+			t.Fatal(err)
+		}
+		t.Skipf("%v; make integration-ipvs runs it in a kernel that has it", err)
+	}
+}
+
+func kernelBackend(t testing.TB, config Config) *Backend {
+	config.Log = slog.New(slog.DiscardHandler)
+	b := New(config)
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+func command(t testing.TB, words ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", strings.Join(words, " "), err, out)
+	}
+	return string(out)
+}
+
+// held is what the namespace's kernel holds, counters aside.
+func held(t testing.TB) string {
+	t.Helper()
+	var addresses strings.Builder
+	for line := range strings.Lines(command(t, "ip", "-br", "addr")) {
+		fields := strings.Fields(line)
+		slices.Sort(fields) // the order of addresses is that of their binding
+		fmt.Fprintln(&addresses, fields)
+	}
+	return command(t, "ipvsadm", "-Sn") + ruleLines(command(t, "nft", "-s", "list", "ruleset")) + addresses.String() +
+		command(t, "ip", "rule") + command(t, "ip", "-6", "rule") + command(t, "ip", "route", "show", "table", "all")
+}
+
+// ruleLines puts each element of a set on a line with the set's name, and sorts
+// them: interval sets list theirs in the order of their addition.
+func ruleLines(text string) string {
+	var lines []string
+	object := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if strings.HasSuffix(line, "{") {
+			object = line
+		}
+		if strings.HasPrefix(object, "chain") {
+			lines = append(lines, line+"\n")
+			continue
+		}
+		line = strings.Trim(strings.TrimPrefix(line, "elements = {"), " }")
+		for element := range strings.SplitSeq(line, ",") {
+			lines = append(lines, object+" "+strings.TrimSpace(element)+"\n")
+		}
+	}
+	if !strings.Contains(text, "table") {
+		return text
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "")
+}
+
+const kernelWorld = `service a/web ips=10.96.0.7,fd00:96::7 ports=http:80,dns:53/UDP,sctp:80/SCTP
+slice a ports=http:8080,dns:53/UDP,sctp:80/SCTP
+endpoint 172.16.1.1 node=n1
+endpoint 172.16.2.1 node=n2
+slice b ports=http:8080,dns:53/UDP,sctp:80/SCTP
+endpoint fd00:16::1 node=n1
+service a/lb type=LoadBalancer ips=10.96.0.8 ports=80->30080 lb=203.0.113.1 external=198.51.100.1 etp=Local affinity=1h ranges=198.18.0.0/15,10.0.0.0/8
+slice a ports=8080
+endpoint 172.16.1.1 node=n1
+endpoint 172.16.2.1 node=n2
+service a/none ips=10.96.0.9 ports=80
+`
+
+func TestKernelAdopts(t *testing.T) {
+	inKernel(t)
+	empty := held(t)
+	want := plan(t, kernelWorld)
+	b := kernelBackend(t, Config{})
+	mustApply(t, b, nil, want)
+	first := held(t)
+	for _, part := range []string{
+		"-A -t 10.96.0.7:80 -s rr", "-a -t 10.96.0.7:80 -r 172.16.2.1:8080 -m -w 1", "-A -u [fd00:96::7]:53 -s rr",
+		"--sctp-service 10.96.0.7:80", "-A -t 192.168.6.1:30080 -s rr -p 3600", "-A -f ",
+	} {
+		if !strings.Contains(first, part) {
+			t.Errorf("what the kernel holds lacks %q", part)
+		}
+	}
+	generation, err := b.rules.conn.Generation(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, b, nil, want)
+	mustApply(t, kernelBackend(t, Config{}), nil, want)
+	if diff := cmp.Diff(first, held(t)); diff != "" {
+		t.Errorf("L-01 a restart changes the kernel (-before +after):\n%s", diff)
+	}
+	if after, err := b.rules.conn.Generation(t.Context()); err != nil || after.ID != generation.ID {
+		t.Errorf("property 3: looking wrote %d transactions, error %v", after.ID-generation.ID, err)
+	}
+	mustApply(t, b, want, vip.NewState(want.Node()))
+	if text := command(t, "ipvsadm", "-Sn"); text != "" {
+		t.Errorf("property 6, virtual servers without services:\n%s", text)
+	}
+	if err := kernelBackend(t, Config{}).Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(empty, held(t)); diff != "" {
+		t.Errorf("I-17 what a cleanup leaves (-before +after):\n%s", diff)
+	}
+	if err := kernelBackend(t, Config{}).Cleanup(t.Context()); err != nil {
+		t.Errorf("a second cleanup: %v", err)
+	}
+}
+
+// TestKernelConverges follows a random sequence of clusters, and compares what
+// the kernel then holds with what one that saw only the last one holds.
+func TestKernelConverges(t *testing.T) {
+	inKernel(t)
+	random := viptest.Rand(t)
+	churn, b := viptest.NewChurn(random), kernelBackend(t, Config{})
+	node := churn.Node()
+	var state, have *vip.State
+	for range 25 {
+		if random.IntN(6) == 0 {
+			node = churn.Node()
+		}
+		state = vip.Planner{}.Plan(churn.Step(), node)
+		err := b.Apply(t.Context(), have, state)
+		var failure *vip.PartialError
+		switch {
+		case errors.As(err, &failure): // schedulers that don't exist
+			have = vip.AfterPartial(state, failure)
+		case err != nil:
+			t.Fatal(err)
+		default:
+			have = state
+		}
+	}
+	incremental := withoutMarks(held(t))
+	if err := b.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	err := kernelBackend(t, Config{}).Apply(t.Context(), nil, state)
+	if err != nil && !errors.As(err, new(*vip.PartialError)) {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(incremental, withoutMarks(held(t))); diff != "" {
+		t.Errorf("property 2 (-incremental +fresh):\n%s\nin this state:\n%s", diff, state)
+	}
+}
+
+// withoutMarks sorts lines, and takes out the numbers that were given out in
+// another order.
+func withoutMarks(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, "-f ") || strings.Contains(line, "0x") {
+			line = "(a mark)\n"
+		}
+		lines = append(lines, line)
+	}
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "")
+}
+
+func TestKernelSchedulers(t *testing.T) {
+	inKernel(t)
+	for _, name := range []string{"rr", "wrr", "lc", "wlc", "lblc", "lblcr", "sh", "dh", "sed", "nq", "mh"} {
+		config := Config{Scheduler: name}
+		if err := kernelBackend(t, config).Probe(t.Context()); err != nil {
+			t.Errorf("I-14 %s: %v", name, err)
+			continue
+		}
+		b := kernelBackend(t, config)
+		want := plan(t, web)
+		mustApply(t, b, nil, want)
+		if text := command(t, "ipvsadm", "-Sn"); !strings.Contains(text, "-A -t 10.96.0.7:80 -s "+name) {
+			t.Errorf("I-14 %s: got %s", name, text)
+		}
+		mustApply(t, b, want, vip.NewState(want.Node()))
+	}
+	err := kernelBackend(t, Config{Scheduler: "nonsense"}).Probe(t.Context())
+	if err == nil || !strings.Contains(err.Error(), `scheduler "nonsense": this kernel has no such IPVS scheduler`) {
+		t.Errorf("I-01 a scheduler that does not exist: got %v", err)
+	}
+	b := kernelBackend(t, Config{SchedulerFlags: []string{"sh-fallback", "sh-port"}})
+	mustApply(t, b, nil, plan(t, strings.Replace(web, "ports=80\n", "ports=80 scheduler=sh\n", 1)))
+	if text := command(t, "ipvsadm", "-Sn"); !strings.Contains(text, "-s sh -b sh-fallback,sh-port") {
+		t.Errorf("I-14 flags: got %s", text)
+	}
+}
+
+// watching runs Watch in the test's namespace until the test ends, and applies
+// again whenever it reports drift, as the controller does.
+func watching(t *testing.T, b *Backend, want *vip.State) {
+	here, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var watch sync.WaitGroup
+	drift := make(chan struct{}, 1)
+	inside := func(f func()) {
+		watch.Go(func() {
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+			if err := netns.Set(here); err != nil {
+				t.Error(err)
+			}
+			f()
+		})
+	}
+	inside(func() {
+		err := b.Watch(ctx, func() {
+			select {
+			case drift <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	inside(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-drift:
+				if err := b.Apply(ctx, nil, want); err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { cancel(); watch.Wait(); here.Close() })
+}
+
+// TestKernelHealing has another program break things, and wants them back
+// within two seconds (X02, X03).
+func TestKernelHealing(t *testing.T) {
+	inKernel(t)
+	b, want := kernelBackend(t, Config{}), plan(t, kernelWorld)
+	mustApply(t, b, nil, want)
+	whole := held(t)
+	watching(t, b, want)
+	const limit = 2 * time.Second
+	for _, damage := range []string{
+		"ipvsadm -C",
+		"ipvsadm -d -t 10.96.0.7:80 -r 172.16.2.1:8080",
+		"ipvsadm -e -t 10.96.0.7:80 -r 172.16.2.1:8080 -m -w 5",
+		"ipvsadm -E -t 10.96.0.7:80 -s wlc",
+		"ip link del signpost-ipvs",
+		"ip addr del 10.96.0.7/32 dev signpost-ipvs",
+		"ip rule del priority 84",
+		"ip route flush table 84",
+		"nft flush ruleset",
+		"nft delete table inet signpost-ipvs",
+		"nft flush map inet signpost-ipvs ip4-from-pod",
+	} {
+		command(t, strings.Fields(damage)...)
+		began := time.Now()
+		for held(t) != whole {
+			if time.Since(began) > 3*limit {
+				t.Fatalf("%s: not healed:\n%s", damage, cmp.Diff(whole, held(t)))
+			}
+			waitFor(t, 20*time.Millisecond)
+		}
+		took := time.Since(began)
+		t.Logf("%s: healed after %s", damage, took.Round(time.Millisecond))
+		if took > limit {
+			t.Errorf("%s: healed after %s, want %s", damage, took, limit)
+		}
+	}
+}
+
+// waitFor gives the other goroutines the only CPU; there is nothing to wait on
+// in another program's tables.
+func waitFor(t *testing.T, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-t.Context().Done():
+	}
+}
+
+func TestKernelForeignServers(t *testing.T) {
+	inKernel(t)
+	command(t, "ipvsadm", "-A", "-t", "203.0.113.5:80", "-s", "wlc")
+	command(t, "ipvsadm", "-A", "-f", "7", "-s", "wlc")
+	before := command(t, "ipvsadm", "-Sn")
+	b, want := kernelBackend(t, Config{}), plan(t, kernelWorld)
+	mustApply(t, b, nil, want)
+	mustApply(t, b, nil, vip.NewState(want.Node()))
+	if err := b.Cleanup(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, command(t, "ipvsadm", "-Sn")); diff != "" {
+		t.Errorf("B62 virtual servers of others (-before +after):\n%s", diff)
+	}
+}
+
+func TestKernelWithoutIPv6(t *testing.T) {
+	inKernel(t)
+	for _, name := range []string{"all", "default"} {
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+name+"/disable_ipv6", []byte("1"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := plan(t, kernelWorld)
+	err := kernelBackend(t, Config{}).Apply(t.Context(), nil, want)
+	var failure *vip.PartialError
+	if !errors.As(err, &failure) {
+		t.Fatalf("X17 IPv6 switched off: got %v, want a partial error", err)
+	}
+	for f, reason := range failure.Failed {
+		if !f.Is6() || !strings.Contains(reason.Error(), "IPv6 is switched off") {
+			t.Errorf("X17 %s failed: %v", f, reason)
+		}
+	}
+	if text := command(t, "ipvsadm", "-Sn"); !strings.Contains(text, "10.96.0.7:80") {
+		t.Errorf("X17 IPv4 does not go on:\n%s", text)
+	}
+}
+
+// TestKernelHung has the kernel not answer (B07, X06): the socket is closed
+// under the request.
+func TestKernelHung(t *testing.T) {
+	inKernel(t)
+	k, err := openKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := k.servers(ctx); err == nil {
+		t.Error("a request after the end of its context succeeds")
+	}
+	k.close()
+	if _, err := k.servers(t.Context()); err == nil {
+		t.Error("a request on a closed socket succeeds")
+	}
+}
+
+// many is a state of n virtual servers with ten endpoints each.
+func many(t testing.TB, n int, last string) *vip.State {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, "service a/s%d ips=%s ports=80\nslice a ports=8080\n", i, netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}))
+		for j := range 9 {
+			fmt.Fprintf(&text, "endpoint %s node=n2\n", netip.AddrFrom4([4]byte{172, 16 + byte(j), byte(i >> 8), byte(i)}))
+		}
+		if i == n/2 {
+			fmt.Fprintf(&text, "endpoint %s node=n2\n", last)
+		} else {
+			fmt.Fprintf(&text, "endpoint %s node=n2\n", netip.AddrFrom4([4]byte{172, 30, byte(i >> 8), byte(i)}))
+		}
+	}
+	return plan(t, text.String())
+}
+
+var sizes = []int{100, 1000, 10_000}
+
+func BenchmarkKernelFirstSync(b *testing.B) {
+	for _, n := range sizes[1:] {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			inKernel(b)
+			want := many(b, n, "172.31.0.1")
+			for b.Loop() {
+				backend := kernelBackend(b, Config{})
+				mustApply(b, backend, nil, want)
+				b.StopTimer()
+				if err := backend.Cleanup(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+func BenchmarkKernelChange(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			inKernel(b)
+			states := []*vip.State{many(b, n, "172.31.0.1"), nil}
+			states[1] = replan(b, states[0], n/2)
+			backend := kernelBackend(b, Config{})
+			mustApply(b, backend, nil, states[0])
+			b.ResetTimer()
+			for i := 0; b.Loop(); i++ {
+				mustApply(b, backend, states[i%2], states[1-i%2])
+			}
+		})
+	}
+}
+
+func BenchmarkKernelLook(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			inKernel(b)
+			want := many(b, n, "172.31.0.1")
+			backend := kernelBackend(b, Config{})
+			mustApply(b, backend, nil, want)
+			b.ResetTimer()
+			for b.Loop() {
+				mustApply(b, backend, nil, want)
+			}
+		})
+	}
+}
+
+// BenchmarkKernelGlance is what Watch does every second.
+func BenchmarkKernelGlance(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			inKernel(b)
+			backend := kernelBackend(b, Config{})
+			mustApply(b, backend, nil, many(b, n, "172.31.0.1"))
+			table, err := os.Open(tableFile)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer table.Close()
+			b.ResetTimer()
+			for b.Loop() {
+				if !backend.intact(b.Context(), table, false) {
+					b.Fatal("drift")
+				}
+			}
+		})
+	}
+}
+
+// replan returns the state with another last endpoint of one service, sharing
+// all others.
+func replan(t testing.TB, s *vip.State, i int) *vip.State {
+	var plans []*vip.ServicePlan
+	for key, p := range s.Plans() {
+		if key.Name == fmt.Sprint("s", i) {
+			changed, v := *p, *p.Servers[0]
+			v.Cluster = append(v.Cluster[:len(v.Cluster)-1:len(v.Cluster)-1], vip.Endpoint{AddrPort: mustAddrPort("172.31.0.2:8080")})
+			changed.Servers = []*vip.VirtualServer{&v}
+			p = &changed
+		}
+		plans = append(plans, p)
+	}
+	return vip.NewState(s.Node(), plans...)
+}
