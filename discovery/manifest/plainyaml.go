@@ -2,12 +2,11 @@ package manifest
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 )
 
 // plainToJSON turns the YAML that programs and most people write, block
-// mappings and sequences of one-line values, into JSON. It reports false for
+// mappings and sequences and one-line values, into JSON. It reports false for
 // everything that takes more than a look to be sure of its meaning, which is
 // then the YAML library's. That library costs 50 µs a pod, nearly all there is
 // to spend at the start of a large folder; this costs about 2. A fuzz test
@@ -67,18 +66,17 @@ func (p *plain) block(depth int) {
 
 func (p *plain) mapping(indent, depth int) {
 	p.out = append(p.out, '{')
-	var keys [][]byte
+	var keys keySet
 	for !p.done && p.indent == indent && !p.dash() {
 		key, value, ok := cutKey(p.line)
-		if !ok || slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
-			p.fail()
-			return
-		}
 		if len(keys) > 0 {
 			p.out = append(p.out, ',')
 		}
-		keys = append(keys, key)
-		p.out = append(append(append(p.out, '"'), key...), '"', ':')
+		if !ok || !keys.add(key) {
+			p.fail()
+			return
+		}
+		p.key(key)
 		p.value(value, indent, depth, true)
 	}
 	p.close(indent, '}')
@@ -88,7 +86,7 @@ func (p *plain) mapping(indent, depth int) {
 // below it. A sequence below a key may stand in the key's own column.
 func (p *plain) value(value []byte, indent, depth int, ofKey bool) {
 	if len(value) > 0 {
-		p.scalar(value)
+		p.onLine(value, depth)
 		p.next()
 		return
 	}
@@ -100,6 +98,17 @@ func (p *plain) value(value []byte, indent, depth int, ofKey bool) {
 		p.sequence(indent, depth+1)
 	default:
 		p.out = append(p.out, "null"...)
+	}
+}
+
+// onLine reads a value that ends with its line.
+func (p *plain) onLine(value []byte, depth int) {
+	if c := value[0]; c != '{' && c != '[' {
+		p.scalar(value)
+		return
+	}
+	if rest := p.flow(value, depth+1); len(rest) > 0 {
+		p.fail()
 	}
 }
 
@@ -158,6 +167,8 @@ func (p *plain) scalar(s []byte) {
 		p.fail()
 	}
 }
+
+func (p *plain) key(k []byte) { p.out = append(append(append(p.out, '"'), k...), '"', ':') }
 
 func (p *plain) quote(s []byte) { p.out = append(append(append(p.out, '"'), s...), '"') }
 
