@@ -27,8 +27,13 @@ func (s *Server) routes(g *generation) []route {
 		add(addr, "/metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	}
 	if g.plane != nil {
-		add(g.config.VIP.Healthz, "/healthz", healthzHandler(g.plane, true))
-		add(g.config.VIP.Healthz, "/livez", healthzHandler(g.plane, false))
+		k := s.metrics.kubeproxy
+		add(g.config.VIP.Healthz, "/healthz", healthzHandler(g.plane, true, k.healthz))
+		add(g.config.VIP.Healthz, "/livez", healthzHandler(g.plane, false, k.livez))
+		for _, addr := range g.config.Metrics { // kube-proxy's are beside its metrics
+			add(addr, "/proxyMode", proxyModeHandler(g.plane.backend.Name()))
+			add(addr, "/configz", configzHandler(g.plane))
+		}
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 
 	"signpost/cmd/signpost/admin"
 	"signpost/cmd/signpost/corefile"
+	"signpost/cmd/signpost/dataplane"
 )
 
 // generation is everything that follows from one configuration. Parts that two
@@ -30,7 +31,7 @@ func (s *Server) build(ctx context.Context, config *corefile.Config, before *gen
 	if g.source, sourceErr = newSource(config, s.log, before); sourceErr != nil {
 		g.source = emptySource()
 	}
-	g.plane, planeErr = newPlane(ctx, config, g.source.store, s.log, s.metrics, before)
+	g.plane, planeErr = s.newPlane(ctx, config, g.source.store, before)
 	g.zones, zonesErr = newZones(config, g.visible(), s.log)
 	if err := joinLines(sourceErr, planeErr, zonesErr); err != nil {
 		return nil, errors.Join(err, g.discard(before))
@@ -67,17 +68,15 @@ func (g *generation) start(s *Server, before *generation) {
 	g.zones.start()
 }
 
-// stop ends what the generation after it doesn't have.
-func (g *generation) stop(after *generation) error {
+// stop ends the generation that was in force last. What is in the kernel stays.
+func (g *generation) stop() error {
 	g.zones.stop()
 	var err error
-	if g.plane != nil && (after == nil || g.plane != after.plane) {
+	if g.plane != nil {
 		g.plane.stop()
-		err = g.plane.release(after)
+		err = dataplane.Close(g.plane.backend)
 	}
-	if after == nil || g.source != after.source {
-		g.source.stop()
-	}
+	g.source.stop()
 	return err
 }
 
@@ -86,7 +85,7 @@ func (g *generation) discard(before *generation) error {
 	if g.plane == nil || (before != nil && g.plane == before.plane) {
 		return nil
 	}
-	return g.plane.release(before)
+	return g.plane.discard()
 }
 
 // waiting lists what is not ready.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -61,11 +62,19 @@ func (h *httpd) prepare(ctx context.Context, routes []route) (*httpChange, error
 		listener, err := config.Listen(ctx, "tcp", addr)
 		if err != nil {
 			change.undo()
-			return nil, fmt.Errorf("opening %s: %w", describe(addr, routes), err)
+			return nil, fmt.Errorf("opening %s: %w", describe(addr, routes), occupied(err))
 		}
 		change.opened[addr] = listener
 	}
 	return change, nil
+}
+
+// occupied adds who may have a port that is taken (L-08).
+func occupied(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w: another program has the port, perhaps a kube-proxy or another signpost: end it, or choose another address", err)
+	}
+	return err
 }
 
 // describe names an address by what it is for.

@@ -12,11 +12,9 @@ import (
 // metrics are the figures of the process and of the dataplane. Those of DNS
 // are the DNS server's.
 type metrics struct {
-	rounds     *prometheus.CounterVec
-	failed     prometheus.Gauge
-	duration   prometheus.Histogram // kube-proxy's names and buckets (L-06)
-	lastSync   prometheus.Gauge
-	programmed prometheus.Histogram
+	rounds    *prometheus.CounterVec
+	failed    prometheus.Gauge
+	kubeproxy *kubeproxy
 }
 
 var _ vip.Observer = (*metrics)(nil)
@@ -29,34 +27,15 @@ func newMetrics(registry *prometheus.Registry, s *Server, version string) *metri
 		failed: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "signpost_vip_failed_frontends", Help: "Frontends that can't be programmed at present.",
 		}),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "kubeproxy_sync_proxy_rules_duration_seconds", Help: "How long a round took that wrote to the dataplane.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),
-		}),
-		lastSync: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "kubeproxy_sync_proxy_rules_last_timestamp_seconds", Help: "When a round last succeeded.",
-		}),
-		programmed: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "kubeproxy_network_programming_duration_seconds", Help: "From a change of endpoints to the rules for it.",
-			Buckets: programmingBuckets(),
-		}),
+		kubeproxy: newKubeproxy(registry),
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "signpost_build_info", Help: "Always 1; the labels tell the build.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		build, m.rounds, m.failed, m.duration, m.lastSync, m.programmed, snapshotFigures(s))
+		build, m.rounds, m.failed, snapshotFigures(s), newPlaneFigures(s))
 	return m
-}
-
-// programmingBuckets are kube-proxy's: 0.25 s, each second to a minute, 5 s
-// steps to two minutes, 30 s steps to five.
-func programmingBuckets() []float64 {
-	buckets := []float64{0.25, 0.5}
-	buckets = append(buckets, prometheus.LinearBuckets(1, 1, 59)...)
-	buckets = append(buckets, prometheus.LinearBuckets(60, 5, 12)...)
-	return append(buckets, prometheus.LinearBuckets(120, 30, 7)...)
 }
 
 // Observe implements [vip.Observer].
@@ -70,17 +49,7 @@ func (m *metrics) Observe(r vip.Round) {
 	}
 	m.rounds.WithLabelValues(r.Reason.String(), result).Inc()
 	m.failed.Set(float64(r.Failed))
-	if r.Idle {
-		return
-	}
-	m.duration.Observe(r.Duration.Seconds())
-	end := r.Start.Add(r.Duration)
-	if r.Err == nil {
-		m.lastSync.Set(float64(end.UnixNano()) / 1e9)
-	}
-	for _, trigger := range r.Triggers {
-		m.programmed.Observe(end.Sub(trigger).Seconds())
-	}
+	m.kubeproxy.observe(r)
 }
 
 // figures reads the present snapshot at each scrape.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"signpost/discovery"
 	"signpost/vip"
 	"signpost/vip/conntrack"
+	"signpost/vip/healthcheck"
 	"signpost/vip/nodeaddrs"
 )
 
@@ -27,13 +27,17 @@ type plane struct {
 	controller *vip.Controller
 	gate       *vip.Gate // nil: switched off
 	conntrack  *conntrack.Reconciler
+	health     *healthcheck.Server
+	fleet      *fleet
+	exclusive  bool // no other signpost makes rules here
+	inherited  bool // the backend is not new
 	log        *slog.Logger
 }
 
 // newPlane chooses a backend and wires the dataplane; nil without a
 // configuration. The backend of the generation before is used again if it is
 // of the same mode.
-func newPlane(ctx context.Context, whole *corefile.Config, desired *discovery.Store, log *slog.Logger, m *metrics, before *generation) (*plane, error) {
+func (s *Server) newPlane(ctx context.Context, whole *corefile.Config, desired *discovery.Store, before *generation) (*plane, error) {
 	config := whole.VIP
 	if config == nil {
 		return nil, nil //nolint:nilnil // no dataplane is no error
@@ -45,14 +49,17 @@ func newPlane(ctx context.Context, whole *corefile.Config, desired *discovery.St
 	if old != nil && old.desired == desired && sameVIP(old.config, config) {
 		return old, nil
 	}
-	log = log.With("part", "vip")
-	backend, err := chooseBackend(ctx, config, log, old)
-	if err != nil {
+	p := &plane{config: config, desired: desired, fleet: &s.fleet, log: s.log.With("part", "vip")}
+	if err := p.chooseBackend(ctx, old); err != nil {
 		return nil, err
 	}
-	p := &plane{config: config, desired: desired, backend: backend, log: log}
-	if err := p.wire(whole, m); err != nil {
-		return nil, errors.Join(err, p.release(before))
+	err := s.premises.enter(ctx, config, p.backend.Name())
+	p.exclusive = s.premises.exclusive
+	if err == nil {
+		err = p.wire(whole, s.metrics)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.discard())
 	}
 	return p, nil
 }
@@ -64,19 +71,28 @@ func sameVIP(a, b *corefile.VIP) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-func chooseBackend(ctx context.Context, config *corefile.VIP, log *slog.Logger, old *plane) (vip.Backend, error) {
-	backend, rejected, err := dataplane.Choose(ctx, config.Mode, dataplane.Options{Scheduler: config.Scheduler}, log)
+// chooseBackend takes the backend that the mode asks for: one that is there
+// already, if there is, because it knows what it has made.
+func (p *plane) chooseBackend(ctx context.Context, old *plane) error {
+	config := p.config
+	backend, rejected, err := dataplane.Choose(ctx, config.Mode, dataplane.Options{Scheduler: config.Scheduler}, p.log)
 	if err != nil {
-		return nil, config.Errorf("vip", "%v", err)
+		return config.Errorf("vip", "%v", err)
 	}
 	for _, r := range rejected {
-		log.Info("mode can't run here", "mode", r.Mode, "reason", r.Reason)
+		p.log.Info("mode can't run here", "mode", r.Mode, "reason", r.Reason)
 	}
-	log.Info("dataplane chosen", "mode", backend.Name(), "asked", config.Mode)
+	p.log.Info("dataplane chosen", "mode", backend.Name(), "asked", config.Mode)
+	p.backend = backend
+	present := p.fleet.find(backend.Name())
 	if old != nil && old.backend.Name() == backend.Name() {
-		return old.backend, dataplane.Close(backend)
+		present = old.backend
 	}
-	return backend, nil
+	if present == nil {
+		return nil
+	}
+	p.backend, p.inherited = present, true
+	return dataplane.Close(backend)
 }
 
 // wire connects the parts. Controller and gate each know the other one.
@@ -91,7 +107,7 @@ func (p *plane) wire(whole *corefile.Config, m *metrics) error {
 	}
 	planner := vip.Planner{Options: p.config.Policy}
 	settings := vip.Config{
-		Desired: p.desired, Nodes: p.nodes, Backend: p.backend, Planner: planner, Log: p.log, Observer: m,
+		Desired: p.desired, Nodes: p.nodes, Backend: p.backend, Planner: planner, Log: p.log, Observer: m.forMode(p.backend.Name()),
 		MinInterval: p.config.MinSyncPeriod, SyncPeriod: p.config.SyncPeriod,
 	}
 	if p.config.Gate {
@@ -101,7 +117,7 @@ func (p *plane) wire(whole *corefile.Config, m *metrics) error {
 	if p.config.Gate {
 		p.gate = vip.NewGate(vip.GateConfig{Desired: p.desired, Status: p.controller, Planner: planner, Log: p.log})
 	}
-	p.conntrack = newReconciler(p)
+	p.conntrack, p.health = p.newReconciler(m), p.newHealthChecks()
 	return nil
 }
 
@@ -117,19 +133,12 @@ func (p *plane) start() {
 	p.run(loops...)
 }
 
-// release gives the backend up unless the other generation uses it. When there
-// is another generation, its mode differs: what this one made has to go.
-func (p *plane) release(other *generation) error {
-	if other != nil && other.plane != nil && other.plane.backend == p.backend {
+// discard gives up a plane that never ran.
+func (p *plane) discard() error {
+	if p.inherited {
 		return nil
 	}
-	var err error
-	if other != nil && p.cancel != nil {
-		if err = p.backend.Cleanup(context.Background()); err != nil {
-			err = fmt.Errorf("cleaning up mode %s: %w", p.backend.Name(), err)
-		}
-	}
-	return errors.Join(err, dataplane.Close(p.backend))
+	return dataplane.Close(p.backend)
 }
 
 // visible is the store that DNS answers from.
@@ -140,8 +149,8 @@ func (g *generation) visible() *discovery.Store {
 	return g.source.store
 }
 
-// health reports whether the dataplane keeps up, and since when it is known (L-04).
-func (p *plane) health(now time.Time) (healthy bool, last time.Time) {
+// keepsUp reports whether the dataplane keeps up, and since when it is known (L-04).
+func (p *plane) keepsUp(now time.Time) (healthy bool, last time.Time) {
 	h := p.controller.Health()
 	if h.Healthy {
 		return true, now

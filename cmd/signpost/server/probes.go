@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // healthHandler says that the process lives.
@@ -37,21 +40,40 @@ type nodeHealth struct {
 
 // healthzHandler serves /healthz and, without the node's part in it, /livez.
 // The state of the dataplane comes from the plane.
-func healthzHandler(p *plane, withNode bool) http.HandlerFunc {
+func healthzHandler(p *plane, withNode bool, codes *prometheus.CounterVec) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
-		healthy, last := p.health(now)
+		healthy, last := p.keepsUp(now)
 		answer := nodeHealth{LastUpdated: last, CurrentTime: now}
 		if withNode {
 			eligible := p.nodeEligible()
 			answer.NodeEligible = &eligible
 			healthy = healthy && eligible
 		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
+		code := http.StatusOK
 		if !healthy {
-			w.WriteHeader(http.StatusServiceUnavailable)
+			code = http.StatusServiceUnavailable
 		}
-		_ = json.NewEncoder(w).Encode(answer) // the prober went away
+		codes.WithLabelValues(strconv.Itoa(code)).Inc()
+		sayJSON(w, code, answer)
+	}
+}
+
+func sayJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the prober went away
+}
+
+// proxyModeHandler tells the mode, as kube-proxy's /proxyMode does (L-05).
+func proxyModeHandler(mode string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, mode) }
+}
+
+// configzHandler shows what is in force, as kube-proxy's /configz does (L-05).
+func configzHandler(p *plane) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		sayJSON(w, http.StatusOK, map[string]any{"signpost": p.configz()})
 	}
 }

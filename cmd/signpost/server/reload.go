@@ -23,6 +23,9 @@ func (s *Server) reload(ctx context.Context, config *corefile.Config) {
 		return
 	}
 	if err := s.replace(ctx, config); err != nil {
+		if s.current.Load().plane == nil {
+			s.premises.leave()
+		}
 		s.log.Error("reloading failed: going on with the old configuration", "err", err)
 		return
 	}
@@ -98,20 +101,24 @@ func (s *Server) startSource(ctx context.Context, before, next *generation) erro
 }
 
 // swapPlane ends the old dataplane's loop and starts the new one, which takes
-// over what is in the kernel. A backend has one user at a time.
+// over what is in the kernel. Of another mode, what the old one made stays until
+// the new one's rules are in, so that no connection is lost; see [plane.tidy].
 func (s *Server) swapPlane(ctx context.Context, before, next *generation) {
 	if next.plane == before.plane {
 		return
 	}
 	if before.plane != nil {
 		before.plane.stop()
-		if err := before.plane.release(next); err != nil {
-			s.log.Error("ending the old dataplane", "err", err)
+		if next.plane == nil || next.plane.backend != before.plane.backend {
+			s.fleet.supersede(before.plane.backend)
 		}
 	}
 	if next.plane == nil {
+		s.fleet.remove(ctx)
+		s.premises.leave()
 		return
 	}
+	s.fleet.activate(next.plane.backend)
 	next.plane.start()
 	limited, cancel := context.WithTimeout(ctx, syncLimit)
 	defer cancel()

@@ -32,6 +32,8 @@ type Server struct {
 	dns      *dnsserver.Server
 	httpd    *httpd
 	admin    *adminServer
+	fleet    fleet
+	premises premises
 	failed   chan error // a part that can't go on
 
 	// current is what is in force. Run replaces it; everyone may read it.
@@ -48,11 +50,14 @@ func Start(ctx context.Context, config *corefile.Config, o Options) (*Server, er
 	s := &Server{options: o, log: o.Log, registry: prometheus.NewRegistry(), failed: make(chan error, 1)}
 	s.metrics = newMetrics(s.registry, s, o.Version)
 	s.httpd = newHTTPD(o.Log)
+	s.fleet.log, s.premises.log = o.Log.With("part", "vip"), o.Log.With("part", "vip")
 	next, err := s.build(ctx, config, nil)
 	if err != nil {
+		s.premises.leave()
 		return nil, err
 	}
 	if err := s.open(ctx, next); err != nil {
+		s.premises.leave()
 		return nil, errors.Join(err, next.discard(nil))
 	}
 	s.current.Store(next)
@@ -146,7 +151,8 @@ func (s *Server) end(ctx context.Context) error {
 	defer cancel()
 	err := s.dns.Shutdown(drained)
 	s.background.Wait()
-	err = errors.Join(err, g.stop(nil))
+	err = errors.Join(err, g.stop(), s.fleet.close())
+	s.premises.leave()
 	s.httpd.close()
 	err = errors.Join(err, s.admin.close())
 	s.log.Info("ended")

@@ -6,10 +6,13 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"signpost/cmd/signpost/corefile"
+	"signpost/cmd/signpost/dataplane"
 	"signpost/vip"
 	"signpost/vip/conntrack"
+	"signpost/vip/healthcheck"
 	"signpost/vip/nodeaddrs"
 	"signpost/vip/sysctl"
 )
@@ -40,13 +43,42 @@ func nodeConfig(config *corefile.Config, mode string) (nodeaddrs.Config, error) 
 // settings and its table of connections then have to be looked after.
 func programsKernel(mode string) bool { return mode != "userspace" }
 
-// services are the loops beside the controller that the mode needs.
+// services are the loops beside the controller that the mode needs. None has an
+// error but the context's.
 func (p *plane) services() []func(context.Context) {
-	if !programsKernel(p.backend.Name()) {
-		return nil
+	loops := []func(context.Context){p.tidy, func(ctx context.Context) { _ = p.health.Run(ctx) }}
+	if programsKernel(p.backend.Name()) {
+		loops = append(loops, func(ctx context.Context) { _ = p.conntrack.Run(ctx) })
 	}
-	return []func(context.Context){
-		func(ctx context.Context) { _ = p.conntrack.Run(ctx) }, // it has no error but the context's
+	return loops
+}
+
+// tidy removes what other modes have left, once this one's rules are in (L-02):
+// first what they made in this process's time, then what others left.
+func (p *plane) tidy(ctx context.Context) {
+	if !p.inPlace(ctx) {
+		return
+	}
+	ctx = context.WithoutCancel(ctx) // it is short, and half of it is of no use
+	keep := p.fleet.retire(ctx)
+	if p.exclusive {
+		keep[p.backend.Name()] = true
+		dataplane.CleanupOthers(ctx, keep, p.log)
+	}
+}
+
+// inPlace waits until the dataplane equals a plan; false: the context has ended.
+func (p *plane) inPlace(ctx context.Context) bool {
+	for {
+		status := p.controller.Status()
+		if status.Applied != nil && status.LastError == nil {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-p.controller.Changed(status):
+		}
 	}
 }
 
@@ -60,6 +92,29 @@ func (p *plane) prepare() {
 	_ = sysctl.Ensure(sysctl.Root, settings, p.log) // it logs each
 }
 
-func newReconciler(p *plane) *conntrack.Reconciler {
-	return conntrack.New(conntrack.Config{Status: p.controller, Table: conntrack.Kernel{}, Log: p.log})
+func (p *plane) newReconciler(m *metrics) *conntrack.Reconciler {
+	return conntrack.New(conntrack.Config{
+		Status: p.controller, Table: conntrack.Kernel{}, Log: p.log,
+		Observe: func(took time.Duration) { m.kubeproxy.reconciled.Observe(took.Seconds()) },
+	})
+}
+
+func (p *plane) newHealthChecks() *healthcheck.Server {
+	return healthcheck.New(healthcheck.Config{
+		Status: p.controller, Nodes: p.nodes, Everywhere: p.settings.NodePorts.Everywhere(p.settings.Mode),
+		Healthy: func() bool { return p.controller.Health().Healthy }, Log: p.log,
+	})
+}
+
+// configz is the part of the configuration that the dataplane runs with.
+func (p *plane) configz() map[string]any {
+	c := p.config
+	return map[string]any{
+		"mode": p.backend.Name(), "askedMode": c.Mode, "nodeName": p.settings.Name, "scheduler": c.Scheduler,
+		"clusterCIDRs": c.ClusterCIDRs, "podCIDRsFromNode": c.PodCIDRsFromNode, "interfacePrefix": c.InterfacePrefix,
+		"serviceCIDRs": p.settings.ServiceCIDRs, "masqueradeAll": c.MasqueradeAll,
+		"nodePortPrimary": c.NodePortPrimary, "nodePortAddresses": c.NodePortAddresses, "healthz": c.Healthz,
+		"minSyncPeriod": c.MinSyncPeriod.String(), "syncPeriod": c.SyncPeriod.String(), "gate": c.Gate,
+		"policy": c.Policy, "conntrack": c.Conntrack,
+	}
 }

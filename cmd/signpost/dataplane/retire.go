@@ -1,0 +1,44 @@
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+
+	"signpost/vip"
+)
+
+// Retire has a backend make way for another one that has taken over, and
+// reports whether it has to be kept and closed later: it still carries
+// connections that it accepted before.
+func Retire(ctx context.Context, backend vip.Backend) (keep bool, err error) {
+	if r, ok := backend.(interface{ Retire(context.Context) error }); ok {
+		keep, err = true, r.Retire(ctx)
+	} else {
+		err = errors.Join(backend.Cleanup(ctx), Close(backend))
+	}
+	if err != nil {
+		err = fmt.Errorf("ending mode %s: %w", backend.Name(), err)
+	}
+	return keep, err
+}
+
+// CleanupOthers removes what the other modes have left here, whichever process
+// made it (L-02). What can't be removed is logged, and is in nobody's way that
+// could not have made it either.
+func CleanupOthers(ctx context.Context, keep map[string]bool, log *slog.Logger) {
+	for _, m := range makers {
+		if keep[m.mode] {
+			continue
+		}
+		switch err := m.cleanup(ctx, log); {
+		case err == nil:
+		case errors.Is(err, fs.ErrPermission):
+			log.Debug("leftovers of another mode, if there are any, stay", "mode", m.mode, "error", err)
+		default:
+			log.Warn("leftovers of another mode could not be removed", "mode", m.mode, "error", err)
+		}
+	}
+}
