@@ -26,6 +26,15 @@
 // in the view's own data; records, a [github.com/miekg/dns.Msg] now, are
 // copied out of it afterwards.
 //
+// # The fast path
+//
+// Where a block's chain has nothing that could change what its cluster zones
+// say, the loop that reads a socket answers their names itself: it copies the
+// question out of the request and the records out of the view, without a
+// goroutine, a dns.Msg, a lock or an allocation. Whatever it is not sure about
+// goes through the chain, which stays the specification: a fuzz test compares
+// the two. A cache of others' answers can take part: see fastAnswerer.
+//
 // # Invariants
 //
 //   - A query takes one view and sees one revision, aliases within our zones
