@@ -31,7 +31,10 @@ type plain struct {
 	out    []byte
 }
 
-const plainDepth = 64
+const (
+	plainDepth = 64
+	plainKey   = 512 // YAML allows no key of over 1,024 characters without a mark
+)
 
 func (p *plain) fail() { p.failed, p.done = true, true }
 
@@ -140,7 +143,7 @@ func (p *plain) close(indent int, end byte) {
 // cutKey cuts "key: value" and "key:".
 func cutKey(line []byte) (key, value []byte, ok bool) {
 	at := bytes.IndexByte(line, ':')
-	if at <= 0 || !isLetter(line[0]) || (at+1 < len(line) && line[at+1] != ' ') {
+	if at <= 0 || at > plainKey || !isLetter(line[0]) || (at+1 < len(line) && line[at+1] != ' ') {
 		return nil, nil, false
 	}
 	key = line[:at]
