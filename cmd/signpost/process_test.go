@@ -89,6 +89,19 @@ var readyLine = regexp.MustCompile(`msg=ready dns=\[(\S+)\]`)
 // startProcess serves the folder and waits until it is ready.
 func startProcess(t *testing.T, dir string) *process {
 	t.Helper()
+	p := start(t, dir)
+	p.waitReady()
+	return p
+}
+
+func (p *process) waitReady() {
+	p.t.Helper()
+	p.dns = readyLine.FindStringSubmatch(p.until("msg=ready"))[1]
+}
+
+// start serves the folder.
+func start(t *testing.T, dir string) *process {
+	t.Helper()
 	p := &process{t: t, dir: dir, cmd: program(context.Background(), t, dir, "serve"), lines: make(chan string, 1000)}
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {
@@ -104,7 +117,6 @@ func startProcess(t *testing.T, dir string) *process {
 		close(p.lines)
 	})
 	t.Cleanup(func() { _ = p.cmd.Process.Kill(); p.reader.Wait(); _ = p.cmd.Wait() })
-	p.dns = readyLine.FindStringSubmatch(p.until("msg=ready"))[1]
 	return p
 }
 
