@@ -12,6 +12,9 @@ import (
 // to spend at the start of a large folder; this costs about 2. A fuzz test
 // holds the two together.
 func plainToJSON(text []byte) ([]byte, bool) {
+	if !allOf(text, isPrintable) {
+		return nil, false
+	}
 	p := plain{rest: text, out: make([]byte, 0, len(text)+len(text)/4)}
 	p.next()
 	if p.done || p.dash() {
@@ -225,6 +228,9 @@ func allOf(s []byte, is func(byte) bool) bool {
 
 func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+
+// isPrintable leaves out what YAML may refuse even in a comment.
+func isPrintable(c byte) bool { return c >= ' ' && c < 0x7f || c == '\n' }
 
 // isPlain tells what may stand in a string without quotes.
 func isPlain(c byte) bool {

@@ -18,7 +18,7 @@ var plainTexts = []string{
 	"  apiVersion: v1\n  kind: Pod\n",
 	"a:\n  b: c\n d: e\n", "a: b\n  c\n", "a: b: c\n", "a: &x b\nc: *x\n", "a: yes\nno: b\n", "a: 1.5\nb: 010\nc: 1_0\n",
 	"a: b\na: c\n", "a: |\n  b\n", "- a\n", "a: b # c\n", "a:\n\t- b\n", "a: 2001:db8::1\n", "a: b\n---\nc: d\n", "a: -1\nb: +1\nc: .5\n",
-	"a: 1.2.3.\nb: ...1\n", "a: 0x10\nb: 1e3\nc: 1:30:00\nd: 2024-01-01\n", "a:b\n", "a: {b}\n", "a: {b: }\n", "a: [b, ]\n", "a: [b c]\n", "a: {b: c\n", "a: [b] c\n", "a: [b: c]\n", "a: {b: c} # d\n", "a: [,]\n", "a: {b: c, b: d}\n", "a: [b#c, d #e]\n", "a: [yes]\n", "a: {b:c}\n", "a: [a'b]\n", strings.Repeat("k", 1100) + ": b\n", "a:  \n  - b\n  -   c: d\n      e: f\n",
+	"a: 1.2.3.\nb: ...1\n", "a: 0x10\nb: 1e3\nc: 1:30:00\nd: 2024-01-01\n", "a:b\n", "a: {b}\n", "a: {b: }\n", "a: [b, ]\n", "a: [b c]\n", "a: {b: c\n", "a: [b] c\n", "a: [b: c]\n", "a: {b: c} # d\n", "a: [,]\n", "a: {b: c, b: d}\n", "a: [b#c, d #e]\n", "a: [yes]\n", "a: {b:c}\n", "a: [a'b]\n", "a: \n#\xd3", "a: b # \x01\n", strings.Repeat("k", 1100) + ": b\n", "a:  \n  - b\n  -   c: d\n      e: f\n",
 }
 
 func TestPlainIsWhatManifestsAre(t *testing.T) {
