@@ -1,0 +1,155 @@
+package iptables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"signpost/vip"
+)
+
+// plane is one address family: its commands, and what they wrote (P-19).
+type plane struct {
+	family *family
+	tool   *tool
+	broken error   // why there are no commands for it; nil: there are
+	ledger *ledger // nil: what the tables hold is not known
+	stuck  map[vip.Frontend]error
+	writes uint32 // commits made since the last reset; see stamp.go
+	// lacks says which kinds of virtual servers the kernel can't have here.
+	lacks lacks
+}
+
+// step is one frontend's way to what is wanted; nil: nothing.
+type step struct {
+	frontend vip.Frontend
+	to       *vip.VirtualServer
+}
+
+// errDisturbed says that the kernel refused what should have been possible:
+// the tables may not be what the ledger says.
+var errDisturbed = errors.New("the tables are not as they were left")
+
+// increment carries out steps on tables that are known.
+func (p *plane) increment(ctx context.Context, steps []step) error {
+	touched, undo := map[group]bool{}, []step(nil)
+	for _, s := range steps {
+		undo = append(undo, step{s.frontend, p.ledger.get(s.frontend)})
+		p.ledger.move(s.frontend, s.to, touched)
+	}
+	c := p.ledger.plan(sorted(touched), false)
+	err := p.carryOut(ctx, c)
+	if _, refused := refusal(err); refused {
+		for _, s := range slices.Backward(undo) {
+			p.ledger.move(s.frontend, s.to, touched)
+		}
+		return errors.Join(errDisturbed, err)
+	}
+	return err
+}
+
+// carryOut writes a change: filter, then nat, then it deletes what is stale.
+func (p *plane) carryOut(ctx context.Context, c *change) error {
+	for _, t := range tables {
+		if len(c.writes[t])+len(c.jumps[t]) > 0 {
+			if err := p.commit(ctx, rewrite(t, c.writes[t], c.jumps[t])); err != nil {
+				return err
+			}
+		}
+		c.jumps[t] = nil
+		c.done(t)
+	}
+	return p.sweep(ctx, c)
+}
+
+// sweep deletes stale chains. Where somebody else's rule leads to one of them
+// (k/k#70615 "Too many links") they stay, empty: the next look tries again.
+func (p *plane) sweep(ctx context.Context, c *change) error {
+	for _, t := range tables {
+		if len(c.stale[t]) == 0 {
+			continue
+		}
+		err := p.commit(ctx, removal(t, c.stale[t], nil))
+		if _, refused := refusal(err); err != nil && !refused {
+			return err
+		}
+		c.gone(t)
+	}
+	return nil
+}
+
+// commit writes one payload.
+func (p *plane) commit(ctx context.Context, text *payload) error {
+	err := p.tool.write(ctx, text.end())
+	if err == nil {
+		p.writes++
+		return nil
+	}
+	if e, refused := refusal(err); refused {
+		return &refusedError{e, text}
+	}
+	return err
+}
+
+// refusedError is a payload that the kernel or the command said no to.
+type refusedError struct {
+	*toolError
+	payload *payload
+}
+
+// Unwrap returns the command's error.
+func (e *refusedError) Unwrap() error { return e.toolError }
+
+// culprits returns the frontends whose lines the error names, with the reasons.
+func (e *refusedError) culprits() map[vip.Frontend]error {
+	blamed := map[vip.Frontend]error{}
+	for _, line := range e.lines() {
+		if f := e.payload.owner(line); f.Addr.IsValid() {
+			blamed[f] = e.about(line)
+		}
+	}
+	return blamed
+}
+
+// adopt makes the tables equal the wanted servers without knowing what they
+// hold: it looks, keeps what is right and writes the difference. Before is what
+// a frontend goes back to if the kernel refuses it.
+func (p *plane) adopt(ctx context.Context, node *vip.Node, steps []step, before func(vip.Frontend) *vip.VirtualServer, s settings, failed map[vip.Frontend]error) error {
+	s.randomFully = p.tool.randomFully
+	l := newLedger(p.family, node, s)
+	var jumps [len(tables)][]string
+	for _, t := range tables {
+		f, err := p.tool.look(ctx, t)
+		if err != nil {
+			return err
+		}
+		l.chains[t], jumps[t] = f.chains, f.repairs(jumpsOf(t))
+	}
+	p.ledger = l
+	touched := map[group]bool{}
+	for _, step := range steps {
+		l.move(step.frontend, step.to, touched)
+	}
+	w := &writer{plane: p, before: before, wanted: wantedOf(steps), failed: map[vip.Frontend]error{}}
+	err := w.everything(ctx, jumps)
+	maps.Copy(failed, w.failed)
+	return err
+}
+
+func wantedOf(steps []step) map[vip.Frontend]*vip.VirtualServer {
+	wanted := make(map[vip.Frontend]*vip.VirtualServer, len(steps))
+	for _, s := range steps {
+		wanted[s.frontend] = s.to
+	}
+	return wanted
+}
+
+// described adds the family to an error.
+func (p *plane) described(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("programming iptables for %s: %w", p.family.name(), err)
+}
