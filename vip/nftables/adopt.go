@@ -36,7 +36,7 @@ func (b *Backend) undisturbed(ctx context.Context, want *vip.State) (bool, error
 		return false, err
 	}
 	now, err := b.kernel.generation()
-	return err == nil && now.id == b.settled, err
+	return err == nil && now == b.settled, err
 }
 
 func (b *Backend) lookAndReconcile(ctx context.Context, want *vip.State) error {

@@ -25,8 +25,8 @@ type Backend struct {
 	settled  uint32    // the ruleset's generation after our last transaction or look
 	intruded bool      // somebody else has changed the ruleset since
 
-	// process is this process as the kernel's notifications name it; see Watch.
-	process atomic.Uint32
+	// port is our socket as the kernel's notifications name it; see Watch.
+	port atomic.Uint32
 }
 
 var (
@@ -86,6 +86,7 @@ func (b *Backend) open() error {
 		return err
 	}
 	b.kernel = k
+	b.port.Store(k.port)
 	return nil
 }
 
@@ -178,8 +179,8 @@ func (b *Backend) createFirst(t *transaction, node *vip.Node) {
 	}
 }
 
-// commit carries out a transaction and learns from it how the kernel names
-// this process, which in a container is not by the number that it knows itself.
+// commit carries out a transaction and notes whether anybody else has written
+// since our last one.
 func (b *Backend) commit(ctx context.Context, t *transaction) error {
 	if t.empty() {
 		return nil
@@ -188,16 +189,13 @@ func (b *Backend) commit(ctx context.Context, t *transaction) error {
 	if err != nil {
 		return err
 	}
-	b.intruded = before.id != b.settled
+	b.intruded = before != b.settled
 	if err := b.kernel.commit(ctx, t); err != nil {
 		return err
 	}
 	after, err := b.kernel.generation()
-	if err == nil && after.id == before.id+1 {
-		b.process.Store(after.process)
-		if !b.intruded {
-			b.settled = after.id
-		}
+	if err == nil && after == before+1 && !b.intruded {
+		b.settled = after
 	}
 	return err
 }

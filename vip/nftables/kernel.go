@@ -34,6 +34,7 @@ const (
 type kernel struct {
 	conn   *nft.Conn
 	socket *netlink.Conn
+	port   uint32 // the socket's, by which the kernel names the author of a change
 	table  *nft.Table
 }
 
@@ -48,7 +49,27 @@ func openKernel() (*kernel, error) {
 		return nil, fmt.Errorf("opening a netlink socket: %w", err)
 	}
 	k.conn = conn
+	if k.port, err = portOf(k.socket); err != nil {
+		return nil, errors.Join(err, k.close())
+	}
 	return k, nil
+}
+
+func portOf(c *netlink.Conn) (uint32, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("reading the netlink socket's port: %w", err)
+	}
+	var name unix.Sockaddr
+	var failed error
+	if err := raw.Control(func(fd uintptr) { name, failed = unix.Getsockname(int(fd)) }); err != nil || failed != nil {
+		return 0, fmt.Errorf("reading the netlink socket's port: %w", errors.Join(err, failed))
+	}
+	own, ok := name.(*unix.SockaddrNetlink)
+	if !ok {
+		return 0, errors.New("reading the netlink socket's port: not a netlink socket's")
+	}
+	return own.Pid, nil
 }
 
 // dumpBuffer is the largest piece in which the kernel hands out a dump.

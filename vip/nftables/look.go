@@ -39,8 +39,8 @@ func (k *kernel) look(ctx context.Context) (found *contents, usable bool, err er
 		if genErr != nil {
 			return nil, false, genErr
 		}
-		if err == nil && before.id == after.id {
-			found.generation = after.id
+		if err == nil && before == after {
+			found.generation = after
 			return found, usable, nil
 		}
 	}
@@ -73,15 +73,15 @@ func (k *kernel) lookOnce() (*contents, bool, error) {
 	return found, true, nil
 }
 
-// usable reports whether the table exists with all its sets, each of the
-// expected shape.
+// usable reports whether the table exists and works, with all its sets, each of
+// the expected shape.
 func (k *kernel) usable() (bool, error) {
 	tables, err := k.conn.ListTablesOfFamily(nft.TableFamilyINet)
 	if err != nil {
 		return false, fmt.Errorf("listing nftables tables: %w", err)
 	}
 	for _, t := range tables {
-		if t.Name == tableName {
+		if t.Name == tableName && t.Flags == 0 { // not put to sleep ("flags dormant")
 			return k.sameSets()
 		}
 	}
@@ -232,17 +232,14 @@ func (e element) frontend() (vip.Frontend, bool) {
 	}
 }
 
-// generation is the kernel's count of committed transactions, and who made the
-// last one.
-type generation struct{ id, process uint32 }
-
-func (k *kernel) generation() (generation, error) {
+// generation is the kernel's count of committed transactions.
+func (k *kernel) generation() (uint32, error) {
 	replies, err := k.socket.Execute(generationRequest())
 	if err != nil {
-		return generation{}, fmt.Errorf("asking for the ruleset's generation: %w", err)
+		return 0, fmt.Errorf("asking for the ruleset's generation: %w", err)
 	}
 	if len(replies) != 1 {
-		return generation{}, fmt.Errorf("asking for the ruleset's generation: got %d replies", len(replies))
+		return 0, fmt.Errorf("asking for the ruleset's generation: got %d replies", len(replies))
 	}
 	return parseGeneration(replies[0])
 }
@@ -257,27 +254,24 @@ func generationRequest() netlink.Message {
 	}
 }
 
-func parseGeneration(m netlink.Message) (generation, error) {
+func parseGeneration(m netlink.Message) (uint32, error) {
 	const header = 4 // struct nfgenmsg
 	if len(m.Data) < header {
-		return generation{}, errors.New("decoding a ruleset generation: message too short")
+		return 0, errors.New("decoding a ruleset generation: message too short")
 	}
 	ad, err := netlink.NewAttributeDecoder(m.Data[header:])
 	if err != nil {
-		return generation{}, fmt.Errorf("decoding a ruleset generation: %w", err)
+		return 0, fmt.Errorf("decoding a ruleset generation: %w", err)
 	}
 	ad.ByteOrder = binary.BigEndian
-	var g generation
+	var id uint32
 	for ad.Next() {
-		switch ad.Type() {
-		case unix.NFTA_GEN_ID:
-			g.id = ad.Uint32()
-		case unix.NFTA_GEN_PROC_PID:
-			g.process = ad.Uint32()
+		if ad.Type() == unix.NFTA_GEN_ID {
+			id = ad.Uint32()
 		}
 	}
 	if err := ad.Err(); err != nil {
-		return generation{}, fmt.Errorf("decoding a ruleset generation: %w", err)
+		return 0, fmt.Errorf("decoding a ruleset generation: %w", err)
 	}
-	return g, nil
+	return id, nil
 }

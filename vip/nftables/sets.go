@@ -108,7 +108,7 @@ func endpointValue(ap netip.AddrPort) string {
 // parseFrontend reads what frontendKey wrote; the key may be longer.
 func (f *family) parseFrontend(key string) (vip.Frontend, bool) {
 	n := int(f.addrLen)
-	if len(key) < n+8 {
+	if len(key) < n {
 		return vip.Frontend{}, false
 	}
 	addr, _ := netip.AddrFromSlice([]byte(key[:n]))
@@ -116,6 +116,9 @@ func (f *family) parseFrontend(key string) (vip.Frontend, bool) {
 }
 
 func parseProtocolPort(addr netip.Addr, key string) (vip.Frontend, bool) {
+	if len(key) < 8 {
+		return vip.Frontend{}, false
+	}
 	for p, number := range protocolNumbers {
 		if key[0] == number {
 			port := binary.BigEndian.Uint16([]byte(key[4:6]))

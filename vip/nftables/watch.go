@@ -16,9 +16,11 @@ import (
 const (
 	// notifyBuffer holds the notifications of one of our own full writes.
 	notifyBuffer = 64 << 20
-	// settle is how long the ruleset has to be quiet before drift is reported:
-	// whoever flushes tables does it in several steps (B63).
-	settle = 300 * time.Millisecond
+	// settle is how long others have to leave the table alone before drift is
+	// reported: whoever flushes tables does it in several steps (B63). Patience
+	// is how long that is waited for.
+	settle   = 300 * time.Millisecond
+	patience = time.Second
 )
 
 // Watch implements [vip.Watcher]: it listens to the kernel's notifications and
@@ -46,15 +48,11 @@ func subscribe() (*netlink.Conn, error) {
 	return socket, nil
 }
 
-// follow reads notifications and reports drift once the ruleset is quiet again.
+// follow reads notifications and reports drift once the table is quiet again.
 func (b *Backend) follow(ctx context.Context, socket *netlink.Conn, drift func()) error {
-	f := follower{process: &b.process}
+	f := follower{own: &b.port}
 	for {
-		deadline := time.Time{}
-		if f.drifted {
-			deadline = time.Now().Add(settle)
-		}
-		if err := socket.SetReadDeadline(deadline); err != nil {
+		if err := socket.SetReadDeadline(f.due()); err != nil {
 			return fmt.Errorf("watching nftables: %w", err)
 		}
 		// Looked at only now, so that the deadline set when ctx ends is the last one.
@@ -66,43 +64,64 @@ func (b *Backend) follow(ctx context.Context, socket *netlink.Conn, drift func()
 		case ended(ctx):
 			return nil
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			f.drifted = false
+			f.first = time.Time{}
 			drift()
 		case errors.Is(err, unix.ENOBUFS):
-			f.drifted = true // something was missed
+			f.drifted(time.Now()) // something was missed
 		case err != nil:
 			return fmt.Errorf("watching nftables: %w", err)
 		}
-		f.read(messages)
+		f.read(messages, time.Now())
 	}
 }
 
 func ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 // follower makes sense of notifications. A transaction's objects come first,
-// its generation message, which names the author, last.
+// its generation message last; all name the socket that asked for it. (The
+// process that a generation message names as well is the thread that happened
+// to write, and no help.)
 type follower struct {
-	process *atomic.Uint32 // ours
+	own     *atomic.Uint32 // our socket's port
 	touched bool           // the transaction being read concerns our table
-	drifted bool
+
+	first, last time.Time // drift that is not reported yet; first zero: none
 }
 
-func (f *follower) read(messages []netlink.Message) {
+func (f *follower) drifted(now time.Time) {
+	if f.first.IsZero() {
+		f.first = now
+	}
+	f.last = now
+}
+
+// due is when drift is to be reported; zero: there is none.
+func (f *follower) due() time.Time {
+	if f.first.IsZero() {
+		return time.Time{}
+	}
+	quiet, limit := f.last.Add(settle), f.first.Add(patience)
+	if quiet.Before(limit) {
+		return quiet
+	}
+	return limit
+}
+
+func (f *follower) read(messages []netlink.Message, now time.Time) {
 	for _, m := range messages {
 		f.touched = f.touched || concernsTable(m)
-		if g, ok := generationOf(m); ok {
-			f.drifted = f.drifted || f.touched && g.process != f.process.Load()
-			f.touched = false
+		if !endsTransaction(m) {
+			continue
 		}
+		if f.touched && m.Header.PID != f.own.Load() {
+			f.drifted(now)
+		}
+		f.touched = false
 	}
 }
 
-func generationOf(m netlink.Message) (generation, bool) {
-	if m.Header.Type != netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWGEN) {
-		return generation{}, false
-	}
-	g, err := parseGeneration(m)
-	return g, err == nil
+func endsTransaction(m netlink.Message) bool {
+	return m.Header.Type == netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWGEN)
 }
 
 // concernsTable reports whether a notification is about an object of our
