@@ -70,11 +70,11 @@ func New(cfg Config) *Backend {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Backend{
 		cfg: cfg, log: cfg.Log, ctx: ctx, cancel: cancel,
-		addrs:    newAddresses(&netlinkRoutes{}),
 		conns:    newConnections(newSlots("TCP connections", cfg.MaxConnections, cfg.Log)),
 		sessions: newSlots("UDP sessions", cfg.MaxSessions, cfg.Log),
 		servers:  make(map[vip.Frontend]*server),
 	}
+	b.addrs = newAddresses(&netlinkRoutes{source: func(v6 bool) netip.Addr { return b.node.Load().primary(v6) }})
 	b.node.Store(newNode(nil))
 	b.want = vip.NewState(&vip.Node{})
 	return b

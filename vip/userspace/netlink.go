@@ -21,6 +21,11 @@ const RouteProtocol = 83
 type netlinkRoutes struct {
 	handle *netlink.Handle
 	lo     int
+	// source returns the node's address of a family, if it has one: it becomes
+	// the source of whoever on this node connects to a made-local address. Else
+	// that would be the virtual address itself, and the connection would end with
+	// the route.
+	source func(v6 bool) netip.Addr
 }
 
 func (r *netlinkRoutes) open() error {
@@ -80,7 +85,16 @@ func (r *netlinkRoutes) add(p netip.Prefix) error {
 	if err := r.open(); err != nil {
 		return err
 	}
-	return r.handle.RouteAdd(r.route(p)) //nolint:wrapcheck // addresses does
+	route := r.route(p)
+	if from := r.source(p.Addr().Is6()); from.IsValid() {
+		route.Src = from.AsSlice()
+	}
+	err := r.handle.RouteAdd(route)
+	if errors.Is(err, unix.EINVAL) && route.Src != nil { // the address is not on this machine
+		route.Src = nil
+		err = r.handle.RouteAdd(route)
+	}
+	return err //nolint:wrapcheck // addresses does
 }
 
 func (r *netlinkRoutes) remove(p netip.Prefix) error {

@@ -24,6 +24,16 @@ func newNode(n *vip.Node) *node {
 	return made
 }
 
+// primary returns the node's first address of a family; the zero value: none.
+func (n *node) primary(v6 bool) netip.Addr {
+	for _, a := range n.Addrs {
+		if a.Is6() == v6 {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
+
 // source classifies a client by its address and the one that it connected to.
 // A process of this node that connects to a made-local address without a choice
 // of its own has that very address as its source.

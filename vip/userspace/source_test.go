@@ -164,7 +164,7 @@ func TestTCPClasses(t *testing.T) {
 		{"external Local", make(vip.Drop, local), []visit{{pod, "remote"}, {node, "remote"}, {"", "remote"}, {outside, "local"}}},
 		{"B28 no local endpoint", make(vip.Drop), []visit{{pod, "remote"}, {node, "remote"}, {"", "remote"}, {outside, "nothing"}, {"127.0.0.1", "remote"}}},
 		{"and restricted", restricted(make(vip.Drop), "0.0.0.0/0"), []visit{{pod, "remote"}, {node, "remote"}, {outside, "nothing"}}},
-		{"ranges without pods", restricted(make(vip.Drop), "192.168.6.0/24"), []visit{{pod, "nothing"}, {node, "remote"}, {"", "nothing"}, {outside, "nothing"}}},
+		{"ranges without pods", restricted(make(vip.Drop), "192.168.6.0/24"), []visit{{pod, "nothing"}, {node, "remote"}, {"", "remote"}, {outside, "nothing"}}},
 		{"and the address itself", restricted(make(vip.Drop), "192.168.6.0/24", "203.0.113.5/32"), []visit{{pod, "nothing"}, {"", "remote"}}},
 		{"refused outside", make(vip.Reject), []visit{{pod, "remote"}, {outside, "reset"}}},
 		{"B30 internal Local, none local", internalLocal, []visit{{pod, "nothing"}, {node, "nothing"}, {outside, "nothing"}}},

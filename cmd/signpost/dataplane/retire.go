@@ -11,11 +11,18 @@ import (
 )
 
 // Retire has a backend make way for another one that has taken over, and
-// reports whether it has to be kept and closed later: it still carries
-// connections that it accepted before.
-func Retire(ctx context.Context, backend vip.Backend) (keep bool, err error) {
+// reports whether it has to be kept and closed later, because connections that
+// it has accepted or translated before still need it:
+//
+//   - A backend that carries connections itself knows how to retire.
+//   - The kernel goes on translating a connection as long as anybody has it
+//     translate. A mode without the kernel doesn't, so before one the rules are
+//     emptied, but not removed.
+func Retire(ctx context.Context, backend vip.Backend, successor string) (keep bool, err error) {
 	if r, ok := backend.(interface{ Retire(context.Context) error }); ok {
 		keep, err = true, r.Retire(ctx)
+	} else if successor == "userspace" {
+		keep, err = true, backend.Apply(ctx, nil, vip.NewState(&vip.Node{}))
 	} else {
 		err = errors.Join(backend.Cleanup(ctx), Close(backend))
 	}

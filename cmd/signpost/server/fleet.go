@@ -53,13 +53,13 @@ func (f *fleet) activate(b vip.Backend) {
 	f.waiting, f.kept = slices.DeleteFunc(f.waiting, is), slices.DeleteFunc(f.kept, is)
 }
 
-// retire has the superseded backends make way, and returns the modes that still
-// carry connections: they look after themselves.
-func (f *fleet) retire(ctx context.Context) map[string]bool {
+// retire has the superseded backends make way for the mode that has taken over,
+// and returns the modes that still carry connections.
+func (f *fleet) retire(ctx context.Context, successor string) map[string]bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, b := range f.waiting {
-		keep, err := dataplane.Retire(ctx, b)
+		keep, err := dataplane.Retire(ctx, b, successor)
 		if err != nil {
 			f.log.Error("ending the old dataplane", "err", err)
 		}

@@ -60,7 +60,7 @@ func (p *plane) tidy(ctx context.Context) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx) // it is short, and half of it is of no use
-	keep := p.fleet.retire(ctx)
+	keep := p.fleet.retire(ctx, p.backend.Name())
 	if p.exclusive {
 		keep[p.backend.Name()] = true
 		dataplane.CleanupOthers(ctx, keep, p.log)
