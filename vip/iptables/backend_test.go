@@ -31,7 +31,7 @@ func forEachVariant(t *testing.T, test func(t *testing.T, v variant)) {
 }
 
 func newBackend(t testing.TB, v variant) *Backend {
-	return New(Config{Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Variant: string(v)})
+	return New(Config{Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})), Variant: string(v)})
 }
 
 func mustApply(t testing.TB, b *Backend, have, want *vip.State) {

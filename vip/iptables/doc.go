@@ -34,7 +34,7 @@
 //	        not admitted           DROP                                       (P-18)
 //	        a port of a cluster address, or a service address, that is nobody's:
 //	                               SIGNPOST-UNASSIGNED refuses                (F-16)
-//	   filter FORWARD -> SIGNPOST-FORWARD   marked or translated: ACCEPT; invalid: DROP
+//	   filter FORWARD -> SIGNPOST-FORWARD   marked or translated: ACCEPT; pods' invalid: DROP
 //	   filter INPUT -> SIGNPOST-LOCALHOST   keeps others out of localhost (O-05)
 //	                            |
 //	   nat POSTROUTING -> SIGNPOST-POSTROUTING

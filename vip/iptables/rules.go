@@ -216,17 +216,26 @@ func (c compiler) bySource(way func(vip.Source) string) []string {
 	pod, node, outside := way(vip.FromPod), way(vip.FromNode), way(vip.FromOutside)
 	var texts []string
 	if pod != node || node != outside {
-		for _, p := range c.family.ownPrefixes(c.pods.CIDRs) {
-			texts = append(texts, fromNetwork(p)+pod)
-		}
-		if c.pods.InterfacePrefix != "" {
-			texts = append(texts, "-i "+interfaces(c.pods.InterfacePrefix)+" "+pod)
+		for _, test := range c.fromPod() {
+			texts = append(texts, test+pod)
 		}
 	}
 	if node != outside {
 		texts = append(texts, "-m addrtype --src-type LOCAL "+node)
 	}
 	return append(texts, outside)
+}
+
+// fromPod returns the tests that tell pods from others (P-20): one has to match.
+func (c compiler) fromPod() []string {
+	var tests []string
+	for _, p := range c.family.ownPrefixes(c.pods.CIDRs) {
+		tests = append(tests, fromNetwork(p))
+	}
+	if c.pods.InterfacePrefix != "" {
+		tests = append(tests, "-i "+interfaces(c.pods.InterfacePrefix)+" ")
+	}
+	return tests
 }
 
 // reachable reports whether packets from anywhere find an endpoint.

@@ -101,7 +101,7 @@ func (c compiler) skeleton(t table, node *vip.Node, s settings) []chain {
 	return []chain{
 		static(refuseChain, refusals),
 		static(unassignedChain, unassigned),
-		static(forwardChain, forwarding(s)),
+		static(forwardChain, c.forwarding(s)),
 		static(localhostChain, c.localhost(node)),
 	}
 }
@@ -128,17 +128,21 @@ func (c compiler) natSkeleton(s settings) []chain {
 }
 
 // forwarding lets translated connections through where the host forwards
-// nothing by default (B22), and drops what conntrack can't place: it would get
-// to the client untranslated, which then resets its connection (B56).
-func forwarding(s settings) []string {
-	texts := []string{
-		"-m mark --mark 0x4000/0x4000 " + accept,
-		"-m conntrack --ctstate RELATED,ESTABLISHED -m conntrack --ctstate DNAT " + accept,
+// nothing by default (B22). What conntrack can't place, of what pods send, is
+// dropped: it would get to the client untranslated, which then resets its
+// connection. Others' goes its way: they may have sent the rest of the
+// connection by another (B56).
+func (c compiler) forwarding(s settings) []string {
+	var texts []string
+	if !s.liberal {
+		const invalid = "-m conntrack --ctstate INVALID " + drop
+		for _, test := range c.fromPod() {
+			texts = append(texts, test+invalid)
+		}
 	}
-	if s.liberal {
-		return texts
-	}
-	return append([]string{"-m conntrack --ctstate INVALID " + drop}, texts...)
+	return append(texts,
+		"-m mark --mark 0x4000/0x4000 "+accept,
+		"-m conntrack --ctstate RELATED,ESTABLISHED -m conntrack --ctstate DNAT "+accept)
 }
 
 // localhost keeps others out of 127/8 where node ports answer there: the kernel
