@@ -57,8 +57,11 @@ func (v variant) String() string {
 	return family + "-" + strings.ToLower(v.protocol.String())
 }
 
-// state plans the feature's world in all variants together.
-func (f feature) state() (*vip.State, error) {
+// state plans the feature's world.
+func (f feature) state() (*vip.State, error) { return plan(f.text()) }
+
+// text is the world in all variants together.
+func (f feature) text() string {
 	first := f.node
 	if first == "" {
 		first = usualNode
@@ -67,7 +70,7 @@ func (f feature) state() (*vip.State, error) {
 	for _, v := range variants() {
 		text = append(text, v.translate(f.world))
 	}
-	return plan(strings.Join(text, "\n"))
+	return strings.Join(text, "\n")
 }
 
 var (

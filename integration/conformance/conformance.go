@@ -58,6 +58,11 @@ type Suite struct {
 	// Writes returns a number that grows with every write to the kernel; called
 	// on the host. Nil: unknown.
 	Writes func() (uint64, error)
+	// Breakages are what others may do to this dataplane.
+	Breakages []Breakage
+	// SyncPeriod is how often a program looks at its dataplane; default 30 s.
+	// Where Breakages are to be healed without a [vip.Watcher], it must be short.
+	SyncPeriod time.Duration
 	// Patience is how long an answer may take; default five seconds.
 	Patience time.Duration
 	// Steps is the length of the random sequences; default 12.
@@ -90,6 +95,8 @@ func Run(t *testing.T, s Suite) {
 		{"affinity", r.affinity},
 		{"random", r.random},
 		{"life", r.life},
+		{"live", r.live},
+		{"heal", r.heal},
 		{"no orphan", r.leavesNothing},
 	} {
 		t.Run(part.name, part.test)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	nft "github.com/google/nftables"
 	"github.com/google/nftables/userdata"
@@ -24,7 +25,56 @@ func TestNftables(t *testing.T) {
 		New:    func(conformance.Host) vip.Backend { return nftables.New(slog.New(slog.DiscardHandler)) },
 		Dump:   dumpNftables,
 		Writes: nftablesGeneration,
+		Breakages: []conformance.Breakage{
+			{Name: "X02 nft flush ruleset", Do: damage(func(conn *nft.Conn, _ *nft.Table) { conn.FlushRuleset() })},
+			{Name: "X02 nft delete table", Do: damage(func(conn *nft.Conn, table *nft.Table) { conn.DelTable(table) })},
+			{Name: "X03 nft flush table", Do: damage(func(conn *nft.Conn, table *nft.Table) { conn.FlushTable(table) })},
+			{Name: "X03 nft flush chain", Do: damage(func(conn *nft.Conn, table *nft.Table) {
+				conn.FlushChain(&nft.Chain{Name: "nat-prerouting", Table: table})
+			})},
+			{Name: "X03 nft flush map", Do: damage(func(conn *nft.Conn, table *nft.Table) {
+				conn.FlushSet(&nft.Set{Name: "ip4-services", Table: table})
+			})},
+			{Name: "X03 nft delete element", Do: deleteElement},
+			{Name: "B63 a flush in two steps", Do: func() error {
+				err := damage(func(conn *nft.Conn, table *nft.Table) { conn.FlushTable(table) })()
+				<-time.After(200 * time.Millisecond) // as a firewall's reload does it
+				return errors.Join(err, damage(func(conn *nft.Conn, _ *nft.Table) { conn.FlushRuleset() })())
+			}},
+		},
 	})
+}
+
+// damage does something to signpost's table, as another program.
+func damage(do func(conn *nft.Conn, table *nft.Table)) func() error {
+	return func() error {
+		conn, err := nft.New()
+		if err != nil {
+			return err
+		}
+		do(conn, &nft.Table{Name: "signpost", Family: nft.TableFamilyINet})
+		return conn.Flush()
+	}
+}
+
+// deleteElement deletes one endpoint.
+func deleteElement() error {
+	conn, err := nft.New()
+	if err != nil {
+		return err
+	}
+	set, err := conn.GetSetByName(&nft.Table{Name: "signpost", Family: nft.TableFamilyINet}, "ip4-endpoints")
+	if err != nil {
+		return err
+	}
+	elements, err := conn.GetSetElements(set)
+	if err != nil || len(elements) == 0 {
+		return errors.Join(err, errors.New("deleting an element: there is none"))
+	}
+	if err := conn.SetDeleteElements(set, elements[:1]); err != nil {
+		return err
+	}
+	return conn.Flush()
 }
 
 // dumpNftables lists tables, chains with what their rules say of themselves (a

@@ -158,6 +158,10 @@ func (s *site) alone(p probe) (done func()) {
 	return mu.Unlock
 }
 
+// nextPort is a source port that was not used for long: unlike SCTP, the client
+// does not try again where one that is remembered costs the first packet.
+func (s *site) nextPort() uint16 { return uint16(32768 + s.ports.Add(1)%28000) }
+
 // askSCTP sends an INIT and returns the text of its answer; see alone.
 func (s *site) askSCTP(ctx context.Context, p probe) (string, error) {
 	var c *net.IPConn
@@ -173,7 +177,7 @@ func (s *site) askSCTP(ctx context.Context, p probe) (string, error) {
 	if err := c.SetDeadline(deadline); err != nil {
 		return "", err
 	}
-	hello := sctpPacket{from: uint16(32768 + rand.IntN(28000)), to: p.To.Port, kind: chunkInit, own: rand.Uint32() | 1}
+	hello := sctpPacket{from: s.nextPort(), to: p.To.Port, kind: chunkInit, own: rand.Uint32() | 1}
 	if _, err := c.Write(hello.encode()); err != nil && !errors.Is(err, syscall.EPERM) {
 		return "", refusedBy(err)
 	}

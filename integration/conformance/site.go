@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/vishvananda/netlink"
@@ -46,6 +47,7 @@ type site struct {
 	answers map[netip.AddrPort]bool
 	closers []io.Closer
 	sctp    sync.Map // a lock for each two addresses; see alone
+	ports   atomic.Uint32
 }
 
 func topology() lab.Topology {

@@ -61,17 +61,27 @@ func TestDiff(t *testing.T) {
 		t.Skip("the other cases need the nft command to disturb the table")
 	}
 	for _, tt := range []struct{ name, command, want string }{
-		{"an endpoint is gone", "delete element inet signpost ip4-endpoints { 10.0.0.1 . tcp . 80 . 1 : 10.128.0.2 . 8080 }",
-			"~ 10.0.0.1:80/TCP a/web: endpoint 10.128.0.2:8080 is missing"},
-		{"a frontend is gone", "delete element inet signpost ip4-services { 10.0.0.2 . tcp . 5432 }",
-			"+ 10.0.0.2:5432/TCP a/db: is missing"},
-		{"a frontend too many", "add element inet signpost ip4-services { 10.0.0.9 . tcp . 80 : goto verdict-reject }",
-			"- 10.0.0.9:80/TCP: nobody wants it"},
-		{"a frontend is refused", "delete element inet signpost ip4-services { 10.0.0.1 . tcp . 80 }; add element inet signpost ip4-services { 10.0.0.1 . tcp . 80 : goto verdict-reject }",
-			"~ 10.0.0.1:80/TCP a/web: leads to chain verdict-reject instead of "},
+		{
+			"an endpoint is gone", "delete element inet signpost ip4-endpoints { 10.0.0.1 . tcp . 80 . 1 : 10.128.0.2 . 8080 }",
+			"~ 10.0.0.1:80/TCP a/web: endpoint 10.128.0.2:8080 is missing",
+		},
+		{
+			"a frontend is gone", "delete element inet signpost ip4-services { 10.0.0.2 . tcp . 5432 }",
+			"+ 10.0.0.2:5432/TCP a/db: is missing",
+		},
+		{
+			"a frontend too many", "add element inet signpost ip4-services { 10.0.0.9 . tcp . 80 : goto verdict-reject }",
+			"- 10.0.0.9:80/TCP: nobody wants it",
+		},
+		{
+			"a frontend is refused", "delete element inet signpost ip4-services { 10.0.0.1 . tcp . 80 }; add element inet signpost ip4-services { 10.0.0.1 . tcp . 80 : goto verdict-reject }",
+			"~ 10.0.0.1:80/TCP a/web: leads to chain verdict-reject instead of ",
+		},
 		{"a source range is gone", "flush set inet signpost ip4-source-ranges", "~ 203.0.113.1:80/TCP a/web: a source range is missing or another one"},
-		{"a cluster address is gone", "delete element inet signpost ip4-cluster-ips { 10.0.0.2 }",
-			"+ address 10.0.0.2 in set ip4-cluster-ips is missing"},
+		{
+			"a cluster address is gone", "delete element inet signpost ip4-cluster-ips { 10.0.0.2 }",
+			"+ address 10.0.0.2 in set ip4-cluster-ips is missing",
+		},
 		{"a base chain is empty", "flush chain inet signpost nat-output", "+ chain nat-output is missing, or holds other rules"},
 		{"a chain too many", "add chain inet signpost cluster-77", "- chain cluster-77 is not used"},
 		{"the table is gone", "delete table inet signpost", "+ table inet signpost is missing, or of another shape"},
