@@ -41,6 +41,8 @@ trap 'exit 143' TERM
 trap 'exit 130' INT
 
 {
+	# What processes on the host have in /tmp is not the guest's to tidy up.
+	case $PWD/ in /tmp/*) ;; *) echo 'mount -t tmpfs tmpfs /tmp' ;; esac
 	printf 'cd %q\n' "$PWD"
 	echo 'ip link set lo up'
 	printf '%q ' "$@"

@@ -2,6 +2,7 @@ package ipvs
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"signpost/discovery"
@@ -35,6 +36,17 @@ func byMark(v6 bool, mark uint32) serverKey {
 	return serverKey{frontend: vip.NodePortFrontend(v6, 0, 0), mark: mark}
 }
 
+// hashing is the scheduler that stands in for affinity where the kernel can't
+// have it: an IPVS server by mark that remembers clients sends them to the port
+// that they asked for, whatever the endpoint's is. Maglev hashing by the client's
+// address keeps a client where it is, too, but for a few when endpoints change.
+const hashing = "mh"
+
+// translates reports whether an endpoint has another port than the frontend.
+func (s server) translates(port uint16) bool {
+	return slices.ContainsFunc(s.endpoints, func(to netip.AddrPort) bool { return to.Port() != port })
+}
+
 // serverSpec is how an IPVS server chooses among its endpoints.
 type serverSpec struct {
 	scheduler string
@@ -63,7 +75,11 @@ func (c *compiler) compile(at vip.Frontend, v *vip.VirtualServer) *compiled {
 		chain := verdict(v, route)
 		if chain == "" {
 			mark := c.marks.of(markKey{at, source}) | markBits(route)
-			out.servers = append(out.servers, c.server(byMark(at.Is6(), mark), v, route.Set))
+			marked := c.server(byMark(at.Is6(), mark), v, route.Set)
+			if marked.spec.affinity > 0 && marked.translates(at.Port) {
+				marked.spec = serverSpec{scheduler: hashing}
+			}
+			out.servers = append(out.servers, marked)
 			out.standing = append(out.standing, ruleset.Element{
 				Set: s.marks, Key: string(key) + string(sourceNumber(source)), Value: string(ruleset.AppendNumber(nil, mark)),
 			})

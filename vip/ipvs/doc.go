@@ -33,6 +33,8 @@
 // all clients. Where the plan has another set for pods or the node than for the
 // outside (an external policy Local), these sources have an IPVS server of their
 // own, by mark ("FWM"); so the policies mean what they mean in every mode (I-10).
+// One difference is left: session affinity of those sources, where the endpoints'
+// port is not the frontend's, is by hashing (see hashing in compile.go).
 //
 // # Addresses
 //
