@@ -19,6 +19,8 @@ type serving struct {
 	label string
 	// routes by zone, in canonical form.
 	routes map[string]*route
+	// fast is routes for the fast path.
+	fast *fastRoutes
 	// refused counts queries outside all zones.
 	refused *counters
 }
@@ -27,6 +29,8 @@ type serving struct {
 type route struct {
 	zone    string
 	handler dns.Handler
+	// fast is nil where the handler has to be asked in any case.
+	fast *fastBlock
 	// recursion is set where the block forwards: RA in every answer (G2).
 	recursion bool
 	udpSize   uint16
@@ -58,6 +62,9 @@ func (s *Server) build(cfg Config) (plan, error) {
 			s.addRoutes(sv, b, handler)
 		}
 	}
+	for _, sv := range p {
+		sv.fast = newFastRoutes(sv.routes)
+	}
 	return p, errors.Join(errs...)
 }
 
@@ -72,10 +79,11 @@ func (s *Server) newServing(addr string, cfg Config) *serving {
 
 // addRoutes adds the block's zones.
 func (s *Server) addRoutes(sv *serving, b *Block, handler dns.Handler) {
+	fast := newFastBlock(b, nil)
 	for _, zone := range b.Zones {
 		zone = dns.CanonicalName(zone)
 		r := &route{
-			zone: zone, handler: handler, recursion: len(b.Forwards) > 0,
+			zone: zone, handler: handler, fast: fast, recursion: len(b.Forwards) > 0,
 			udpSize: orDefault(b.MaxUDPSize, sv.cfg.MaxUDPSize),
 		}
 		if b.Metrics {

@@ -2,6 +2,7 @@ package dnsserver
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -74,7 +75,8 @@ func (c *tcpConn) run() {
 // errBadFrame is a length that no query can have.
 var errBadFrame = errors.New("reading query: bad length")
 
-// next reads the next length-prefixed message (RFC 1035 4.2.2).
+// next reads the next length-prefixed message (RFC 1035 4.2.2). It is valid
+// until the one after it is read.
 func (c *tcpConn) next() ([]byte, error) {
 	prefix, err := c.awaitPrefix()
 	if err != nil {
@@ -83,6 +85,14 @@ func (c *tcpConn) next() ([]byte, error) {
 	n := int(binary.BigEndian.Uint16(prefix))
 	if n < headerLen { // W22: nothing that could be answered
 		return nil, errBadFrame
+	}
+	if 2+n <= tcpReadBuffer {
+		frame, err := c.r.Peek(2 + n)
+		if err != nil {
+			return nil, err //nolint:wrapcheck // only looked at, never shown
+		}
+		_, err = c.r.Discard(len(frame)) // moves on, no more
+		return frame[2:], err            //nolint:wrapcheck // as above
 	}
 	frame := make([]byte, 2+n)
 	if _, err := io.ReadFull(c.r, frame); err != nil {
@@ -125,10 +135,14 @@ func (c *tcpConn) handle(frame []byte) bool {
 		// After a malformed message the frames may be out of step.
 		return v == reject && in.rcode != dns.RcodeFormatError
 	}
+	if c.answerFast(sv, frame, &in) {
+		return true
+	}
 	if !c.acquire(s) {
 		return false
 	}
-	q := &query{serving: sv, proto: protoTCP, shard: c.shard, in: in, raw: frame, client: c}
+	raw := bytes.Clone(frame) // the reader goes on
+	q := &query{serving: sv, proto: protoTCP, shard: c.shard, in: in, raw: raw, client: c}
 	c.pending.Add(1)
 	c.inflight.Go(func() {
 		defer c.release(s)
@@ -184,8 +198,19 @@ func (c *tcpConn) send(reply []byte) error {
 	if cap(c.out) > tcpReadBuffer {
 		defer func() { c.out = nil }() // large replies are rare, connections many
 	}
+	return c.writeLocked(c.out)
+}
+
+// write sends a message with its prefix.
+func (c *tcpConn) write(framed []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writeLocked(framed)
+}
+
+func (c *tcpConn) writeLocked(framed []byte) error {
 	_ = c.conn.SetWriteDeadline(time.Now().Add(c.t.l.serving.Load().cfg.TCP.Write)) // the write will tell
-	_, err := c.conn.Write(c.out)
+	_, err := c.conn.Write(framed)
 	if err != nil { // a part may be out: nothing sensible can follow
 		_ = c.conn.Close()
 	}

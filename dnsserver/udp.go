@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 )
 
 const (
@@ -25,8 +26,9 @@ const (
 func defaultUDPSockets() int { return min(runtime.GOMAXPROCS(0), maxUDPSockets) }
 
 // udpSocket is one of the sockets that share a listening address. One
-// goroutine reads it: what the bytes alone decide is answered there, the rest
-// is handed to a goroutine of its own, as far as slots are free.
+// goroutine reads it, many datagrams at a time: what the fast path or the bytes
+// alone decide is answered there, the rest is handed to a goroutine of its own,
+// as far as slots are free.
 type udpSocket struct {
 	l     *listener
 	conn  *net.UDPConn
@@ -34,8 +36,12 @@ type udpSocket struct {
 	// info is set where the socket has several addresses, so that each packet
 	// has to tell which one it was sent to (W26).
 	info bool
-	// scratch is for the replies of the read loop.
-	scratch [maxUDPRequest + optLen + keepaliveLen]byte
+	// scratch is for the rejections of the read loop.
+	scratch [maxUDPReply]byte
+	batch   *udpBatch
+	fast    *fastPath
+	// answered are the queries of one batch that the read loop has answered.
+	answered [batchSize]fastDone
 }
 
 // udpPacket is a datagram and the way back to its sender.
@@ -65,6 +71,11 @@ func openUDP(ctx context.Context, l *listener, addr netip.AddrPort, shard int) (
 		return nil, fmt.Errorf("opening udp socket: %w", err)
 	}
 	u.conn = conn.(*net.UDPConn)
+	raw, err := u.conn.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("opening udp socket: %w", err)
+	}
+	u.batch, u.fast = newUDPBatch(raw, u.info), newFastPath(l.srv)
 	_ = u.conn.SetReadBuffer(udpBuffer)  // the kernel's limit may be lower
 	_ = u.conn.SetWriteBuffer(udpBuffer) // the same
 	return u, nil
@@ -73,19 +84,66 @@ func openUDP(ctx context.Context, l *listener, addr netip.AddrPort, shard int) (
 // loop reads until the listener stops.
 func (u *udpSocket) loop() {
 	p := u.packet()
+	defer func() { udpPackets.Put(p) }()
 	for {
-		if err := u.read(p); err != nil {
+		n, err := u.batch.read()
+		if err != nil {
 			if u.l.stopped() {
-				udpPackets.Put(p)
 				return
 			}
 			u.l.pause()
 			continue
 		}
+		p = u.answerBatch(n, p)
+	}
+}
+
+// answerBatch deals with the n datagrams of a batch. It returns a packet for
+// the next one that has to be handed over.
+func (u *udpSocket) answerBatch(n int, p *udpPacket) *udpPacket {
+	sv, start, done := u.l.serving.Load(), time.Now(), 0
+	for i := range n {
+		if u.answerFast(sv, i, &u.answered[done]) {
+			done++
+			continue
+		}
+		u.copyOut(i, p)
 		if u.handle(p) {
 			p = u.packet()
 		}
 	}
+	if done == 0 {
+		return p
+	}
+	for range u.batch.flush() {
+		u.l.srv.metrics.dropped(dropSend)
+	}
+	took := time.Since(start)
+	for i := range u.answered[:done] {
+		u.answered[i].count(u.shard, took)
+	}
+	return p
+}
+
+// answerFast queues the reply to a datagram if the fast path has one.
+func (u *udpSocket) answerFast(sv *serving, i int, done *fastDone) bool {
+	b := u.batch
+	req := b.request(i)
+	in, v := inspect(req)
+	if v != accept || b.port(i) == 0 {
+		return false
+	}
+	reply, ok := u.fast.answer(sv, protoUDP, req, &in, b.room(i))
+	if !ok {
+		return false
+	}
+	family := 0
+	if b.isInet6(i) {
+		family = familyIndex(b.from(i).Addr())
+	}
+	*done = u.fast.answered(family, reply)
+	b.queue(i, reply.wire, replyPacketInfo(b.oob(i)))
+	return true
 }
 
 // packet takes an empty packet from the pool.
@@ -95,18 +153,11 @@ func (u *udpSocket) packet() *udpPacket {
 	return p
 }
 
-// read fills the packet.
-func (u *udpSocket) read(p *udpPacket) error {
-	var room []byte
-	if u.info {
-		room = p.room[:]
-	}
-	n, oobn, _, from, err := u.conn.ReadMsgUDPAddrPort(p.buf[:], room)
-	if err != nil {
-		return err //nolint:wrapcheck // only looked at, never shown
-	}
-	p.n, p.from, p.oob = n, from, replyPacketInfo(p.room[:oobn])
-	return nil
+// copyOut takes a datagram out of the batch, whose memory is read into again.
+func (u *udpSocket) copyOut(i int, p *udpPacket) {
+	p.n = copy(p.buf[:], u.batch.request(i))
+	p.from = u.batch.from(i)
+	p.oob = replyPacketInfo(p.room[:copy(p.room[:], u.batch.oob(i))])
 }
 
 // handle deals with one datagram; true means that it was handed over and the
