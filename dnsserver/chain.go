@@ -15,12 +15,24 @@ const (
 	answeredByNone answerer = iota
 	answeredByCluster
 	answeredByForward
+	answeredByCache
+	answeredByACL
+	answeredByAny
+	answeredByHosts
+	answeredByLocal
+	answeredByRateLimit
+	answeredByTemplate
+	answeredByTransfer
+	answeredByWhoami
 	numAnswerers
 )
 
 // String returns CoreDNS's name of the plugin that does the same.
 func (a answerer) String() string {
-	return [numAnswerers]string{"", "kubernetes", "forward"}[a]
+	return [numAnswerers]string{
+		"", "kubernetes", "forward", "cache",
+		"acl", "any", "hosts", "local", "ratelimit", "template", "transfer", "whoami",
+	}[a]
 }
 
 // middleware wraps the handler that comes after it.
@@ -29,17 +41,35 @@ type middleware = func(next dns.Handler) dns.Handler
 // chain builds the handlers of a block. The order is that of CoreDNS's
 // plugins and doesn't depend on the Corefile; a nil link is off. Whoever adds
 // a feature adds one line here.
-func (s *Server) chain(b *Block, cfg Config) (dns.Handler, []error) {
-	forwards, errs := s.forwards(b, cfg)
+//
+// The cache comes last but for those who ask others: what this server knows
+// itself is never kept in it, nor what depends on who asks.
+func (s *Server) chain(b *Block, cfg Config, c *cache, life *lifetime) (dns.Handler, []error) {
+	forwards, errs := s.forwards(b, cfg, life)
+	made := built{errs: errs}
 	links := []middleware{
 		when(b.Errors, logErrors(cfg.Log)),
 		queryLog(b.Log, cfg.Log),
+		made.link(s.rateLimit(b.RateLimit)),
+		s.local(b.Local),
+		made.link(s.dns64(b.DNS64)),
+		when(b.MinimalANY, minimalANY),
 		loadBalance(b.LoadBalance),
-		refuseTransfer,
+		made.link(s.rewrite(b)),
+		made.link(s.autopath(b)),
+		made.link(s.acl(b)),
+		when(b.Minimal, minimalReplies),
+		made.link(s.templates(b)),
+		refuseOtherClasses,
+		made.link(s.transfer(b)),
+		made.link(s.hosts(b, cfg.Log)),
 		s.cluster(b.Cluster),
+		s.loop(b, cfg, life),
+		c.link(),
 	}
 	links = append(links, forwards...)
-	return stack(append(links, answering(answeredByNone, refuseAll))), errs
+	links = append(links, when(b.Whoami, answering(answeredByWhoami, whoami)))
+	return stack(append(links, answering(answeredByNone, refuseAll))), made.errs
 }
 
 // stack puts the links around each other, the first outermost.
@@ -85,7 +115,7 @@ func (s *Server) cluster(c *Cluster) middleware {
 
 // forwards makes a link for each forward, the longest From first: the one
 // that fits best takes the query (F2).
-func (s *Server) forwards(b *Block, cfg Config) ([]middleware, []error) {
+func (s *Server) forwards(b *Block, cfg Config, life *lifetime) ([]middleware, []error) {
 	sorted := slices.Clone(b.Forwards)
 	slices.SortStableFunc(sorted, func(x, y ForwardConfig) int {
 		return cmp.Compare(dns.CountLabel(dns.Fqdn(y.From)), dns.CountLabel(dns.Fqdn(x.From)))
@@ -98,20 +128,21 @@ func (s *Server) forwards(b *Block, cfg Config) ([]middleware, []error) {
 			errs = append(errs, err)
 			continue
 		}
+		life.add(f.begin, f.end)
 		links = append(links, answering(answeredByForward, f.wrap))
 	}
 	return links, errs
 }
 
-// refuseTransfer refuses AXFR and IXFR over any transport (W25).
-func refuseTransfer(next dns.Handler) dns.Handler {
+// refuseOtherClasses refuses what is not about the Internet, unless a rewrite or a
+// template has dealt with it (W10).
+func refuseOtherClasses(next dns.Handler) dns.Handler {
 	return dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
-		switch r.Question[0].Qtype {
-		case dns.TypeAXFR, dns.TypeIXFR:
+		if r.Question[0].Qclass != dns.ClassINET {
 			refuse(w, r)
-		default:
-			next.ServeDNS(w, r)
+			return
 		}
+		next.ServeDNS(w, r)
 	})
 }
 

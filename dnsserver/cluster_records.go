@@ -28,23 +28,29 @@ type Record struct {
 func (c *Cluster) Records() iter.Seq[Record] {
 	v := c.view.Load()
 	return func(yield func(Record) bool) {
-		for _, z := range v.conf.zones {
-			if !v.zoneRecords(z, yield) {
-				return
-			}
-		}
-		keys := slices.Collect(maps.Keys(maps.Collect(v.services.All())))
-		for _, k := range slices.SortedFunc(slices.Values(keys), discovery.Key.Compare) {
-			if a, _ := v.services.Get(k); !v.serviceRecords(a, yield) {
-				return
-			}
+		v.eachRecord(func(k discovery.Key, rr dns.RR) bool { return yield(newRecord(k, rr)) })
+	}
+}
+
+// eachRecord yields what Records does, and reports whether all was wanted.
+func (v *view) eachRecord(yield func(discovery.Key, dns.RR) bool) bool {
+	for _, z := range v.conf.zones {
+		if !v.zoneRecords(z, yield) {
+			return false
 		}
 	}
+	keys := slices.Collect(maps.Keys(maps.Collect(v.services.All())))
+	for _, k := range slices.SortedFunc(slices.Values(keys), discovery.Key.Compare) {
+		if a, _ := v.services.Get(k); !v.serviceRecords(a, yield) {
+			return false
+		}
+	}
+	return true
 }
 
 // zoneRecords yields what a zone holds without any service, and reports
 // whether to go on.
-func (v *view) zoneRecords(z *clusterZone, yield func(Record) bool) bool {
+func (v *view) zoneRecords(z *clusterZone, yield func(discovery.Key, dns.RR) bool) bool {
 	emit := emitter{view: v, yield: yield}
 	ok := emit.all(z.name, dns.TypeSOA, dns.TypeNS)
 	if z.reverse {
@@ -56,7 +62,7 @@ func (v *view) zoneRecords(z *clusterZone, yield func(Record) bool) bool {
 
 // serviceRecords yields a service's records in every zone, and reports whether
 // to go on.
-func (v *view) serviceRecords(a *answers, yield func(Record) bool) bool {
+func (v *view) serviceRecords(a *answers, yield func(discovery.Key, dns.RR) bool) bool {
 	emit := emitter{view: v, service: a.key, yield: yield}
 	for _, z := range v.conf.zones {
 		if z.reverse || z.multicluster {
@@ -93,7 +99,7 @@ func (a *answers) names() []string {
 type emitter struct {
 	view    *view
 	service discovery.Key
-	yield   func(Record) bool
+	yield   func(discovery.Key, dns.RR) bool
 }
 
 // all yields the records of those types at a name, as a query would get them.
@@ -140,10 +146,12 @@ func (e emitter) pointer(p pointer) bool {
 	return true
 }
 
-func (e emitter) one(rr dns.RR) bool {
+func (e emitter) one(rr dns.RR) bool { return e.yield(e.service, rr) }
+
+func newRecord(service discovery.Key, rr dns.RR) Record {
 	h := rr.Header()
-	return e.yield(Record{
-		Service: e.service, Name: h.Name, TTL: h.Ttl, Type: dns.TypeToString[h.Rrtype],
+	return Record{
+		Service: service, Name: h.Name, TTL: h.Ttl, Type: dns.TypeToString[h.Rrtype],
 		Data: strings.TrimPrefix(rr.String(), h.String()),
-	})
+	}
 }

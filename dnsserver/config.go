@@ -78,6 +78,37 @@ type Block struct {
 	Log *LogConfig
 	// LoadBalance, when it isn't nil, shuffles the addresses of answers.
 	LoadBalance *LoadBalanceConfig
+	// RateLimit bounds what one client gets; nil: nothing does.
+	RateLimit *RateLimitConfig
+	// Local answers for localhost; nil: off.
+	Local *LocalConfig
+	// DNS64 makes IPv6 addresses of IPv4 ones; nil: off.
+	DNS64 *DNS64Config
+	// MinimalANY answers queries for ANY with one record (RFC 8482).
+	MinimalANY bool
+	// Rewrites change queries before anything else looks at them.
+	Rewrites []RewriteRule
+	// AutoPath walks clients' search paths for them; nil: off.
+	AutoPath *AutoPathConfig
+	// ACL says who may ask for what.
+	ACL []ACLRule
+	// Minimal leaves out of replies what nobody asked for.
+	Minimal bool
+	// Templates answer with records written down as templates.
+	Templates []TemplateConfig
+	// Transfers say who may have whole zones; nobody else may (W25).
+	Transfers []TransferConfig
+	// Hosts answers from a hosts file; nil: off.
+	Hosts *HostsConfig
+	// Whoami tells clients their address, for names that nobody else has.
+	Whoami bool
+	// Consolidate sums up errors that come often instead of logging each; it
+	// needs Errors.
+	Consolidate []ConsolidateRule
+	// Loop looks for forwarding loops at start.
+	Loop bool
+	// Cache keeps answers from outside of the cluster zones; nil: none.
+	Cache *CacheConfig
 	// Cluster answers the cluster and reverse zones; nil: none.
 	Cluster *Cluster
 	// Forwards are asked in order of the longest From that matches.
@@ -164,6 +195,11 @@ func (b *Block) validate(served map[string]bool) []error {
 	}
 	if b.MaxUDPSize != 0 {
 		errs = append(errs, udpSizeError(fmt.Sprintf("block %q", name), b.MaxUDPSize))
+	}
+	if b.Cache != nil {
+		if err := b.Cache.validate(); err != nil {
+			fail("%w", err)
+		}
 	}
 	for _, zone := range b.Zones {
 		if _, ok := dns.IsDomainName(zone); !ok || zone == "" {

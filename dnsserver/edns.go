@@ -2,7 +2,6 @@ package dnsserver
 
 import (
 	"encoding/binary"
-	"time"
 
 	"github.com/miekg/dns"
 )
@@ -29,6 +28,7 @@ type ednsInfo struct {
 	// keepalive is set when the client asks for edns-tcp-keepalive (RFC 7828).
 	keepalive bool
 	size      uint16
+	cookie    cookieOption
 }
 
 // read takes the OPT record in; false means that it is malformed (W14).
@@ -42,7 +42,7 @@ func (e *ednsInfo) read(rr record, b []byte) bool {
 }
 
 // readOptions walks the options. Unknown ones are skipped: they are neither
-// used nor echoed (W17), cookies among them (W18).
+// used nor echoed (W17).
 func (e *ednsInfo) readOptions(b []byte) bool {
 	for len(b) > 0 {
 		if len(b) < 4 {
@@ -52,8 +52,13 @@ func (e *ednsInfo) readOptions(b []byte) bool {
 		if len(b) < 4+n {
 			return false
 		}
-		if binary.BigEndian.Uint16(b) == dns.EDNS0TCPKEEPALIVE {
+		switch binary.BigEndian.Uint16(b) {
+		case dns.EDNS0TCPKEEPALIVE:
 			e.keepalive = true
+		case dns.EDNS0COOKIE:
+			if !e.cookie.read(b[4 : 4+n]) {
+				return false
+			}
 		}
 		b = b[4+n:]
 	}
@@ -66,42 +71,4 @@ func (e *ednsInfo) udpLimit(most uint16) int {
 		return minUDPSize
 	}
 	return int(max(minUDPSize, min(e.size, most)))
-}
-
-// replyOPT describes the OPT record of a reply; it is our own, never a copy of
-// the client's or an upstream's.
-type replyOPT struct {
-	size uint16
-	do   bool
-	// keepalive is the idle time to announce; 0 leaves the option out.
-	keepalive time.Duration
-}
-
-// wireLen is the room that the record takes.
-func (o *replyOPT) wireLen() int {
-	if o.keepalive > 0 {
-		return optLen + keepaliveLen
-	}
-	return optLen
-}
-
-// append writes the record. The upper eight bits of the rcode live here.
-func (o *replyOPT) append(dst []byte, rcode int) []byte {
-	var ttl uint32
-	if o.do {
-		ttl = flagDO
-	}
-	ttl |= uint32(rcode>>4) << 24
-	dst = append(dst, 0)
-	dst = binary.BigEndian.AppendUint16(dst, dns.TypeOPT)
-	dst = binary.BigEndian.AppendUint16(dst, o.size)
-	dst = binary.BigEndian.AppendUint32(dst, ttl)
-	if o.keepalive <= 0 {
-		return append(dst, 0, 0)
-	}
-	units := min(o.keepalive/(100*time.Millisecond), 0xFFFF)
-	dst = append(dst, 0, keepaliveLen)
-	dst = binary.BigEndian.AppendUint16(dst, dns.EDNS0TCPKEEPALIVE)
-	dst = append(dst, 0, 2)
-	return binary.BigEndian.AppendUint16(dst, uint16(units))
 }

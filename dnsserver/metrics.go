@@ -35,9 +35,12 @@ type metrics struct {
 	// rejects counts queries that forward refused for max_concurrent.
 	rejects  prometheus.Counter
 	upstream *prometheus.HistogramVec
+	links    *linkMetrics
 
 	mu     sync.Mutex
 	blocks map[blockKey]*counters
+	caches map[cacheMetricKey]*cacheCounters
+	stores map[cacheMetricKey]*cacheStore
 }
 
 // blockKey names what is counted together.
@@ -62,8 +65,10 @@ func newMetrics(inFlight func() float64) *metrics {
 			Name: "coredns_proxy_request_duration_seconds", Help: "Time that upstreams took to answer.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
 		}, []string{"proxy_name", "to", "rcode"}),
+		links:        newLinkMetrics(),
 		dropChildren: map[string]prometheus.Counter{},
 		blocks:       map[blockKey]*counters{},
+		caches:       map[cacheMetricKey]*cacheCounters{},
 	}
 	for _, reason := range []string{dropJunk, dropOverload, dropSend, dropConns, dropForged} {
 		m.dropChildren[reason] = m.drops.WithLabelValues(reason)
@@ -89,7 +94,7 @@ func (m *metrics) block(server, zone string) *counters {
 
 // others are the collectors that keep their own numbers.
 func (m *metrics) others() []prometheus.Collector {
-	return []prometheus.Collector{m.inFlight, m.panics, m.drops, m.rejects, m.upstream}
+	return append(m.links.all(), m.inFlight, m.panics, m.drops, m.rejects, m.upstream)
 }
 
 // Describe implements [prometheus.Collector].
@@ -100,6 +105,9 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descRequests, descDO, descDuration, descRequestSize, descResponseSize, descResponses,
 	} {
+		ch <- d
+	}
+	for _, d := range cacheDescs() {
 		ch <- d
 	}
 }
@@ -123,6 +131,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		total := m.block(key.server, key.zone).sum()
 		total.emit(ch, key)
 	}
+	m.collectCaches(ch)
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Server serves the blocks of a [Config] over UDP and TCP.
@@ -21,13 +22,16 @@ type Server struct {
 	udpSlots, tcpSlots *slots
 	// base is the parent of every query's context; it ends when a shutdown
 	// has run out of patience.
-	base   context.Context // the lifetime of the server's goroutines
-	cancel context.CancelFunc
+	base    context.Context // the lifetime of the server's goroutines
+	cancel  context.CancelFunc
+	cookies *cookieJar
+	tasks   *tasks // answers that are refreshed in the background
 
 	mu        sync.Mutex // serialises Start, Reload and Shutdown
 	state     lifecycle
 	cfg       Config
 	plan      plan
+	life      *lifetime // of the plan
 	listeners map[string]*listener
 }
 
@@ -47,16 +51,19 @@ func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{udpSlots: newSlots(cfg.MaxQueries), tcpSlots: newSlots(cfg.MaxQueries), listeners: map[string]*listener{}}
 	s.metrics = newMetrics(s.inFlight)
-	plan, err := s.build(cfg)
+	s.cookies = newCookieJar(time.Now)
+	plan, life, err := s.build(cfg)
 	if err != nil {
 		return nil, err
 	}
+	s.metrics.setCacheStores(cacheStores(cfg, life))
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(s.metrics); err != nil {
 			return nil, fmt.Errorf("registering dns metrics: %w", err)
 		}
 	}
-	s.cfg, s.plan = cfg, plan
+	s.cfg, s.plan, s.life = cfg, plan, life
+	s.tasks = newTasks()
 	s.base, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -78,6 +85,7 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	s.serveAll(opened)
+	s.life.begin()
 	s.state = stateStarted
 	return nil
 }
@@ -108,7 +116,7 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 		return errors.New("reloading dns server: not running")
 	}
 	cfg = cfg.withDefaults()
-	next, err := s.build(cfg)
+	next, life, err := s.build(cfg)
 	if err != nil {
 		return err
 	}
@@ -120,8 +128,13 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	s.tcpSlots.resize(cfg.MaxQueries)
 	gone := s.swap(next)
 	s.serveAll(opened)
-	s.cfg, s.plan = cfg, next
-	return stopAll(ctx, gone)
+	before := s.life
+	s.cfg, s.plan, s.life = cfg, next, life
+	life.begin()
+	s.metrics.setCacheStores(cacheStores(cfg, life))
+	err = stopAll(ctx, gone)
+	before.end()
+	return err
 }
 
 // swap gives kept listeners what they serve from now on, and takes those out
@@ -150,6 +163,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer release()
 	err := stopAll(ctx, slices.Collect(maps.Values(s.listeners)))
 	s.cancel()
+	s.tasks.close()
+	s.life.end()
 	clear(s.listeners)
 	return err
 }

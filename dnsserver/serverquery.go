@@ -55,6 +55,8 @@ type query struct {
 	handler answerer
 	// err is why a handler answered SERVFAIL, for the error log.
 	err error
+	// ede is what a handler has to say beyond the rcode.
+	ede *extendedError
 
 	written bool
 	empty   bool // no record in the answer section
@@ -154,11 +156,18 @@ func (q *query) udpSize() uint16 {
 
 // shape is what the reply owes to the request and its transport.
 func (q *query) shape() replyShape {
-	return replyShape{
-		limit:     q.limit(),
-		opt:       replyOPTFor(&q.in, q.proto, q.udpSize(), q.serving.cfg.TCP.Idle),
-		recursion: q.route != nil && q.route.recursion,
+	opt := replyOPTFor(&q.in, q.proto, q.udpSize(), q.serving.cfg.TCP.Idle)
+	if opt != nil {
+		opt.ede = q.ede
+		q.srv.addCookie(opt, &q.in, q.client)
 	}
+	return replyShape{limit: q.limit(), opt: opt, recursion: q.route != nil && q.route.recursion}
+}
+
+// provesAddress reports whether the client has shown that it is where its
+// packets say: by a connection, or by a cookie that only it can have.
+func (q *query) provesAddress() bool {
+	return q.proto != protoUDP || q.srv.cookies.check(&q.in.edns.cookie, q.client.remote().Addr())
 }
 
 // LocalAddr implements [dns.ResponseWriter].

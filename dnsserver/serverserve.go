@@ -27,6 +27,15 @@ func replyOPTFor(in *inspected, p proto, size uint16, idle time.Duration) *reply
 	return opt
 }
 
+// addCookie gives a client that sent a cookie its cookie for the next query
+// (RFC 7873 5.2).
+func (s *Server) addCookie(opt *replyOPT, in *inspected, c client) {
+	if opt == nil || in.edns.cookie.n == 0 {
+		return
+	}
+	opt.hasCookie, opt.cookie = true, s.cookies.make(&in.edns.cookie, c.remote().Addr())
+}
+
 // screen inspects a request and replies to it when its bytes alone decide.
 // The buffer is for the reply.
 func (s *Server) screen(sv *serving, c client, p proto, req, buf []byte) (inspected, verdict) {
@@ -37,6 +46,7 @@ func (s *Server) screen(sv *serving, c client, p proto, req, buf []byte) (inspec
 	case reject:
 		sv.refused.reject(p, c.remote().Addr(), &in, len(req))
 		opt := replyOPTFor(&in, p, sv.cfg.MaxUDPSize, sv.cfg.TCP.Idle)
+		s.addCookie(opt, &in, c)
 		if err := c.send(appendReject(buf[:0], req, &in, opt)); err != nil {
 			s.metrics.dropped(dropSend)
 		}
