@@ -245,6 +245,14 @@ func (k *kernel) remove(ctx context.Context) error {
 	if err := k.bound(ctx); err != nil {
 		return err
 	}
+	// First nothing leads into the table any more. A packet on its way through it
+	// in the moment in which maps and sets go could find a cluster address without
+	// its service, and be refused.
+	k.conn.FlushChain(k.chain(preroutingChain))
+	k.conn.FlushChain(k.chain(outputChain))
+	if err := k.flush(); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
 	// Adding first makes the deletion succeed whether or not the table exists.
 	k.conn.AddTable(k.table)
 	k.conn.DelTable(k.table)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"signpost/vip"
+	"signpost/vip/iptables"
 	"signpost/vip/ipvs"
 	"signpost/vip/nftables"
 	"signpost/vip/userspace"
@@ -32,6 +33,7 @@ var makers = []maker{
 		return ipvs.New(ipvs.Config{Log: log, Scheduler: o.Scheduler})
 	}},
 	{"nftables", func(_ Options, log *slog.Logger) vip.Backend { return nftables.New(log) }},
+	{"iptables", func(_ Options, log *slog.Logger) vip.Backend { return iptables.New(iptables.Config{Log: log}) }},
 	{"userspace", func(_ Options, log *slog.Logger) vip.Backend { return userspace.New(userspace.Config{Log: log}) }},
 }
 
@@ -128,6 +130,11 @@ func Cleanup(ctx context.Context, mode string, log *slog.Logger) error {
 	for _, m := range chosen {
 		if err := m.cleanup(ctx, log); err != nil {
 			errs = append(errs, fmt.Errorf("cleaning up mode %s: %w", m.mode, err))
+		}
+	}
+	if mode == Auto {
+		if err := letGo(); err != nil {
+			log.Debug("removing what holds old connections", "error", err)
 		}
 	}
 	return errors.Join(errs...)

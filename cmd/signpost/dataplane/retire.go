@@ -10,21 +10,17 @@ import (
 	"signpost/vip"
 )
 
-// Retire has a backend make way for another one that has taken over, and
-// reports whether it has to be kept and closed later, because connections that
-// it has accepted or translated before still need it:
-//
-//   - A backend that carries connections itself knows how to retire.
-//   - The kernel goes on translating a connection as long as anybody has it
-//     translate. A mode without the kernel doesn't, so before one the rules are
-//     emptied, but not removed.
+// Retire has a backend make way for the mode that has taken over, and reports
+// whether it has to be kept and closed later, because it still carries
+// connections itself. Those that the kernel translates live on in any mode.
 func Retire(ctx context.Context, backend vip.Backend, successor string) (keep bool, err error) {
 	if r, ok := backend.(interface{ Retire(context.Context) error }); ok {
 		keep, err = true, r.Retire(ctx)
-	} else if successor == "userspace" {
-		keep, err = true, backend.Apply(ctx, nil, vip.NewState(&vip.Node{}))
 	} else {
-		err = errors.Join(backend.Cleanup(ctx), Close(backend))
+		if successor == userspaceMode {
+			err = hold()
+		}
+		err = errors.Join(err, backend.Cleanup(ctx), Close(backend))
 	}
 	if err != nil {
 		err = fmt.Errorf("ending mode %s: %w", backend.Name(), err)
@@ -48,4 +44,25 @@ func CleanupOthers(ctx context.Context, keep map[string]bool, log *slog.Logger) 
 			log.Warn("leftovers of another mode could not be removed", "mode", m.mode, "error", err)
 		}
 	}
+	if !keep[held] {
+		if err := letGo(); err != nil {
+			log.Debug("removing what holds old connections", "error", err)
+		}
+	}
 }
+
+// held stands for the table that keeps old connections translated, among the
+// modes that are to be kept.
+const held = "old connections"
+
+// Kept are the modes whose objects have to stay when a mode has taken over from
+// others: its own, and those of backends that still carry connections.
+func Kept(mode string, replaced, carrying []vip.Backend) map[string]bool {
+	keep := map[string]bool{mode: true, held: mode == userspaceMode && len(replaced) > 0}
+	for _, b := range carrying {
+		keep[b.Name()] = true
+	}
+	return keep
+}
+
+const userspaceMode = "userspace"

@@ -54,7 +54,7 @@ func (f *fleet) activate(b vip.Backend) {
 }
 
 // retire has the superseded backends make way for the mode that has taken over,
-// and returns the modes that still carry connections.
+// and returns the modes whose objects have to stay.
 func (f *fleet) retire(ctx context.Context, successor string) map[string]bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,12 +68,9 @@ func (f *fleet) retire(ctx context.Context, successor string) map[string]bool {
 		}
 		f.log.Info("dataplane replaced", "before", b.Name())
 	}
+	keep := dataplane.Kept(successor, f.waiting, f.kept)
 	f.waiting = nil
-	busy := map[string]bool{}
-	for _, b := range f.kept {
-		busy[b.Name()] = true
-	}
-	return busy
+	return keep
 }
 
 // remove takes away all that the backends made: there is no dataplane any more.

@@ -56,14 +56,27 @@ func (p *plane) services() []func(context.Context) {
 // tidy removes what other modes have left, once this one's rules are in (L-02):
 // first what they made in this process's time, then what others left.
 func (p *plane) tidy(ctx context.Context) {
-	if !p.inPlace(ctx) {
+	if !p.inPlace(ctx) || !pause(ctx, settle) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx) // it is short, and half of it is of no use
 	keep := p.fleet.retire(ctx, p.backend.Name())
 	if p.exclusive {
-		keep[p.backend.Name()] = true
 		dataplane.CleanupOthers(ctx, keep, p.log)
+	}
+}
+
+// settle is how long the old rules stay beside the new ones: connections that
+// are half made by then become whole.
+const settle = 250 * time.Millisecond
+
+// pause waits; false: the context has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
