@@ -32,8 +32,39 @@ func TestIPVS(t *testing.T) {
 		Writes: nftablesGeneration,
 		// The kernel keeps what it remembers of a client for as long as a
 		// connection of the client is remembered, two minutes and more (F-10).
-		Limits: conformance.Limits{AffinityLingers: true},
+		Limits:    conformance.Limits{AffinityLingers: true},
+		Breakages: breakagesOfIPVS(),
 	})
+}
+
+// breakagesOfIPVS is what others may do (X02, X03).
+func breakagesOfIPVS() []conformance.Breakage {
+	var list []conformance.Breakage
+	for _, line := range []string{
+		"ipvsadm -C",
+		"ipvsadm -D -t 10.96.0.7:80",
+		"ipvsadm -e -t 10.96.0.7:80 -r 172.16.0.1:8080 -m -w 5",
+		"ipvsadm -d -t 192.168.6.1:30080 -r 172.16.0.2:8080",
+		"ip link del " + ipvs.Device,
+		"ip addr del 10.96.0.7/32 dev " + ipvs.Device,
+		"ip rule del priority 84",
+		"ip -6 route flush table 84",
+		"nft flush ruleset",
+		"nft flush map inet signpost-ipvs ip4-from-pod",
+		"nft flush chain inet signpost-ipvs nat-postrouting",
+	} {
+		// The kernel ends connections whose IPVS server is deleted.
+		cuts := line == "ipvsadm -C" || strings.HasPrefix(line, "ipvsadm -D")
+		list = append(list, conformance.Breakage{Name: line, Cuts: cuts, Do: func() error {
+			words := strings.Fields(line)
+			out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%s: %w: %s", line, err, out)
+			}
+			return nil
+		}})
+	}
+	return list
 }
 
 // dumpIPVS lists the virtual servers with their endpoints, the bound addresses

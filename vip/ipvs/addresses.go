@@ -92,8 +92,13 @@ func (a *addresses) intact() bool {
 			return false
 		}
 	}
-	capturing, err := a.routes.capturing(unix.AF_INET)
-	return err == nil && capturing
+	for _, family := range families {
+		capturing, err := a.routes.capturing(family)
+		if (err != nil || !capturing) && (family == unix.AF_INET || a.noIPv6 == nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // gone reports whether the kernel says that there is nothing to remove.
