@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -67,6 +68,13 @@ type Block struct {
 	// Listen are the addresses "host:port" for UDP and TCP. An empty host is
 	// all addresses of both families, 0.0.0.0 all of IPv4, port 0 any free port.
 	Listen []string
+
+	// Transport is how clients reach the block at these addresses; one address
+	// has one transport.
+	Transport Transport
+	// TLS holds the certificate of DoT and DoH, and may ask for clients'. Its
+	// least version is 1.2 whatever it says.
+	TLS *tls.Config
 
 	// MaxUDPSize overrides that of the server when it isn't 0.
 	MaxUDPSize uint16
@@ -176,6 +184,7 @@ func (c Config) validate() error {
 	for i := range c.Blocks {
 		errs = append(errs, c.Blocks[i].validate(served)...)
 	}
+	errs = append(errs, validateTransports(c.Blocks)...)
 	return errors.Join(errs...)
 }
 

@@ -23,10 +23,11 @@ const drainGrace = 50 * time.Millisecond
 // long as configurations name the address; what they serve can be swapped.
 type listener struct {
 	srv  *Server
-	key  string         // the address as configured
+	key  string         // the address as configured, with its transport
 	addr netip.AddrPort // the address as bound
 	udp  []*udpSocket
 	tcp  *tcpServer
+	doh  *dohServer // nil: another transport
 
 	serving  atomic.Pointer[serving]
 	loops    sync.WaitGroup // read loops, the accept loop and its connections
@@ -60,11 +61,17 @@ func (s *Server) open(ctx context.Context, cfg Config, p plan) ([]*listener, err
 
 // openListener opens the sockets of one address.
 func (s *Server) openListener(ctx context.Context, key string, cfg Config, opened []*listener) (*listener, error) {
-	addr, err := splitListen(key)
+	transport, addr, err := splitKey(key)
 	if err != nil {
 		return nil, err
 	}
 	l := &listener{srv: s, key: key, stopping: make(chan struct{})}
+	if transport != PlainDNS {
+		cfg.UDPSockets = 0
+	}
+	if transport == DoH {
+		l.doh = newDoHServer(l)
+	}
 	if addr.Port() == 0 {
 		return l, l.openAnyPort(ctx, addr, cfg)
 	}
@@ -175,6 +182,10 @@ func (l *listener) start() {
 	for _, u := range l.udp {
 		l.loops.Go(u.loop)
 	}
+	if l.doh != nil {
+		l.loops.Go(l.doh.run)
+		return
+	}
 	l.loops.Go(l.tcp.acceptLoop)
 }
 
@@ -187,7 +198,7 @@ func (l *listener) stop(ctx context.Context) error {
 	for _, u := range l.udp {
 		_ = u.conn.SetReadDeadline(l.drainUntil) // fails on closed sockets only
 	}
-	l.tcp.drain(l.drainUntil)
+	l.drainStreams()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -199,11 +210,29 @@ func (l *listener) stop(ctx context.Context) error {
 	case <-done:
 	case <-ctx.Done():
 		err = fmt.Errorf("stopping listener %q: %w", l.key, ctx.Err())
-		l.tcp.abort()
+		l.abortStreams()
 		<-done
 	}
 	l.close()
 	return err
+}
+
+// drainStreams lets connections end what they have begun.
+func (l *listener) drainStreams() {
+	if l.doh != nil {
+		l.loops.Go(l.doh.drain)
+		return
+	}
+	l.tcp.drain(l.drainUntil)
+}
+
+// abortStreams cuts all connections.
+func (l *listener) abortStreams() {
+	if l.doh != nil {
+		l.doh.abort()
+		return
+	}
+	l.tcp.abort()
 }
 
 // stopped reports whether the listener is to end.

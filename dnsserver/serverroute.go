@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,6 +24,11 @@ type serving struct {
 	fast *fastRoutes
 	// refused counts queries outside all zones.
 	refused *counters
+	// tls is for the connections of DoT and DoH.
+	tls *tls.Config
+	// otherClasses is set where a block has something to say about classes
+	// other than IN (W10).
+	otherClasses bool
 }
 
 // route is one zone of a block at one listening address.
@@ -36,41 +42,44 @@ type route struct {
 	udpSize   uint16
 	// counters is nil unless the block has metrics on.
 	counters *counters
+	// cacheCounts is nil unless there is a cache.
+	cacheCounts *cacheCounters
 }
 
 // build validates the configuration and makes what each address serves.
-func (s *Server) build(cfg Config) (plan, error) {
+func (s *Server) build(cfg Config) (plan, *lifetime, error) {
 	if err := cfg.validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p := plan{}
+	p, life := plan{}, newLifetime()
 	var errs []error
 	for i := range cfg.Blocks {
 		b := &cfg.Blocks[i]
-		handler, failed := s.chain(b, cfg)
+		c := s.newCache(b, life)
+		handler, failed := s.chain(b, cfg, c, life)
 		for _, err := range failed {
 			errs = append(errs, fmt.Errorf("block %q: %w", strings.Join(b.Zones, " "), err))
 		}
 		for _, addr := range b.Listen {
 			ap, _ := splitListen(addr) // checked by validate
-			addr = listenString(ap)
-			sv := p[addr]
+			key := listenKey(b.Transport, ap)
+			sv := p[key]
 			if sv == nil {
-				sv = s.newServing(addr, cfg)
-				p[addr] = sv
+				sv = s.newServing(b.Transport.String()+"://"+listenString(ap), cfg)
+				p[key] = sv
 			}
+			sv.admit(b)
 			s.addRoutes(sv, b, handler)
 		}
 	}
 	for _, sv := range p {
 		sv.fast = newFastRoutes(sv.routes)
 	}
-	return p, errors.Join(errs...)
+	return p, life, errors.Join(errs...)
 }
 
 // newServing makes the empty table of an address.
-func (s *Server) newServing(addr string, cfg Config) *serving {
-	label := "dns://" + addr
+func (s *Server) newServing(label string, cfg Config) *serving {
 	return &serving{
 		cfg: cfg, label: label, routes: map[string]*route{},
 		refused: s.metrics.block(label, droppedZone),
@@ -85,6 +94,9 @@ func (s *Server) addRoutes(sv *serving, b *Block, handler dns.Handler) {
 		r := &route{
 			zone: zone, handler: handler, fast: fast, recursion: len(b.Forwards) > 0,
 			udpSize: orDefault(b.MaxUDPSize, sv.cfg.MaxUDPSize),
+		}
+		if b.Cache != nil {
+			r.cacheCounts = s.metrics.cache(sv.label, b.cacheZones())
 		}
 		if b.Metrics {
 			r.counters = s.metrics.block(sv.label, zone)

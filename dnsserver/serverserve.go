@@ -40,6 +40,11 @@ func (s *Server) addCookie(opt *replyOPT, in *inspected, c client) {
 // The buffer is for the reply.
 func (s *Server) screen(sv *serving, c client, p proto, req, buf []byte) (inspected, verdict) {
 	in, v := inspect(req)
+	if v == reject && sv.otherClasses && in.rcode == dns.RcodeRefused {
+		if in.rcode = questionFault(in.qtype, dns.ClassINET); in.rcode == dns.RcodeSuccess {
+			v = accept
+		}
+	}
 	switch v {
 	case discard:
 		s.metrics.dropped(dropJunk)

@@ -14,12 +14,12 @@ type tcpServer struct {
 	ln *net.TCPListener
 
 	mu        sync.Mutex
-	conns     map[*tcpConn]struct{}
+	conns     map[net.Conn]struct{}
 	perClient map[netip.Addr]int
 }
 
 func newTCPServer(l *listener, ln *net.TCPListener) *tcpServer {
-	return &tcpServer{l: l, ln: ln, conns: map[*tcpConn]struct{}{}, perClient: map[netip.Addr]int{}}
+	return &tcpServer{l: l, ln: ln, conns: map[net.Conn]struct{}{}, perClient: map[netip.Addr]int{}}
 }
 
 // acceptLoop accepts until the listener stops.
@@ -33,8 +33,8 @@ func (t *tcpServer) acceptLoop() {
 			t.l.pause()
 			continue
 		}
-		c := newTCPConn(t, conn, n)
-		if !t.admit(c) {
+		c := newTCPConn(t, t.secure(conn), n)
+		if !t.admit(c.conn) {
 			t.l.srv.metrics.dropped(dropConns)
 			_ = conn.Close() // nothing was promised
 			continue
@@ -44,25 +44,30 @@ func (t *tcpServer) acceptLoop() {
 }
 
 // admit takes the connection in if the limits allow it (W24).
-func (t *tcpServer) admit(c *tcpConn) bool {
+func (t *tcpServer) admit(c net.Conn) bool {
 	limits := t.l.serving.Load().cfg.TCP
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.l.stopped() || len(t.conns) >= limits.MaxConns || t.perClient[c.peer.Addr()] >= limits.MaxClientConns {
+	from := peerOf(c).Addr()
+	if t.l.stopped() || len(t.conns) >= limits.MaxConns || t.perClient[from] >= limits.MaxClientConns {
 		return false
 	}
 	t.conns[c] = struct{}{}
-	t.perClient[c.peer.Addr()]++
+	t.perClient[from]++
 	return true
 }
 
 // forget takes a connection out that has ended.
-func (t *tcpServer) forget(c *tcpConn) {
+func (t *tcpServer) forget(c net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if _, admitted := t.conns[c]; !admitted {
+		return
+	}
 	delete(t.conns, c)
-	if t.perClient[c.peer.Addr()]--; t.perClient[c.peer.Addr()] == 0 {
-		delete(t.perClient, c.peer.Addr())
+	from := peerOf(c).Addr()
+	if t.perClient[from]--; t.perClient[from] == 0 {
+		delete(t.perClient, from)
 	}
 }
 
@@ -74,7 +79,7 @@ func (t *tcpServer) drain(until time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for c := range t.conns {
-		_ = c.conn.SetReadDeadline(until) // fails if it is closed
+		_ = c.SetReadDeadline(until) // fails if it is closed
 	}
 }
 
@@ -83,6 +88,6 @@ func (t *tcpServer) abort() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for c := range t.conns {
-		_ = c.conn.Close() // whoever uses it notices
+		_ = c.Close() // whoever uses it notices
 	}
 }

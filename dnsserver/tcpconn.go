@@ -29,7 +29,7 @@ const (
 // W23).
 type tcpConn struct {
 	t     *tcpServer
-	conn  *net.TCPConn
+	conn  streamConn
 	peer  netip.AddrPort
 	shard int
 	r     *bufio.Reader
@@ -42,10 +42,20 @@ type tcpConn struct {
 	out []byte
 }
 
-func newTCPConn(t *tcpServer, conn *net.TCPConn, n int) *tcpConn {
+// streamConn is a connection that can be closed for one direction: TCP, or TLS
+// over it.
+type streamConn interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// peerOf is the client's address.
+func peerOf(c net.Conn) netip.AddrPort { return c.RemoteAddr().(*net.TCPAddr).AddrPort() }
+
+func newTCPConn(t *tcpServer, conn streamConn, n int) *tcpConn {
 	return &tcpConn{
 		t: t, conn: conn, shard: n,
-		peer:   conn.RemoteAddr().(*net.TCPAddr).AddrPort(),
+		peer:   peerOf(conn),
 		r:      bufio.NewReaderSize(conn, tcpReadBuffer),
 		tokens: make(chan struct{}, t.l.serving.Load().cfg.TCP.MaxPipelined),
 	}
@@ -53,7 +63,7 @@ func newTCPConn(t *tcpServer, conn *net.TCPConn, n int) *tcpConn {
 
 // run serves the connection until it ends.
 func (c *tcpConn) run() {
-	defer c.t.forget(c)
+	defer c.t.forget(c.conn)
 	for {
 		frame, err := c.next()
 		if errors.Is(err, errBadFrame) {

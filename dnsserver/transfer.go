@@ -100,11 +100,17 @@ func (t *transferrer) serve(w dns.ResponseWriter, r *dns.Msg) {
 		return
 	}
 	q := queryOf(w)
-	if isUDP || q == nil || q.internal {
+	if q == nil || q.internal || !streams(q.client) {
 		refuse(w, r)
 		return
 	}
 	q.stream(r, v.zoneTransfer(zone, soa))
+}
+
+// streams reports whether a client can take several messages for one query.
+func streams(c client) bool {
+	_, ok := c.(*tcpConn)
+	return ok
 }
 
 // view is the view to transfer from, nil if the zone isn't served.
