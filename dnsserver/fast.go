@@ -25,7 +25,7 @@ type fastAnswerer interface {
 // fastQuery is a question on the fast path. It is valid during one call.
 type fastQuery struct {
 	req   []byte // the request as it came
-	in    *inspected
+	in    inspected
 	name  queryName // the name that is asked for, in lower case
 	route *route
 	proto proto

@@ -50,7 +50,7 @@ func (f *fastPath) answer(sv *serving, p proto, req []byte, in *inspected, dst [
 		return fastReply{}, false
 	}
 	q := &f.q
-	q.req, q.in, q.route, q.proto, q.limit = req, in, r, p, maxTCPSize
+	q.req, q.in, q.route, q.proto, q.limit = req, *in, r, p, maxTCPSize
 	if p == protoUDP {
 		q.limit = in.edns.udpLimit(r.udpSize)
 	}
