@@ -10,7 +10,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo un
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: build run test check lint fmt fuzz integration bench lab lab-exec lab-down clean help
+.PHONY: build run test check lint fmt fuzz integration integration-ipvs bench lab lab-exec lab-down clean help
 
 build: ## build bin/signpost and bin/echo (the examples' backend)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -42,6 +42,9 @@ fuzz: ## run every fuzz target for FUZZTIME (10s) each
 integration: build ## run the tests of the built binary and of real kernels; needs root, skips nothing
 	REQUIRE_KERNEL=1 $(GO) test -count=$(COUNT) -v ./integration/... ./vip/...
 
+integration-ipvs: ## run the tests of IPVS in a guest kernel that has it; builds that the first time (10 minutes)
+	GO='$(GO)' COUNT=$(COUNT) integration/guest/test.sh
+
 bench: ## run the benchmarks BENCH (.) for BENCHTIME (1s) each, COUNT times, for benchstat
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count=$(COUNT) ./...
 
@@ -58,4 +61,4 @@ clean: ## remove what was built and what `make run` keeps
 	rm -rf bin .run
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'

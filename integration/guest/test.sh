@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# test.sh: builds the tests that need IPVS as static binaries and runs them in
+# the guest, each in its package's folder. Nothing is skipped: a guest that
+# can't be built or started is a failure.
+#
+# COUNT  how often each test runs; default 1
+# GO     the go command; default go
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+root=$PWD
+binaries=$root/.cache/guest/tests
+mkdir -p "$binaries"
+
+# Package, tests in it, seconds that they may take once.
+tests=(
+	"./vip/ipvs . 120"
+	"./integration/conformance ^TestIPVS$ 240"
+)
+
+integration/guest/build.sh >/dev/null
+for line in "${tests[@]}"; do
+	read -r package pattern seconds <<<"$line"
+	binary=$binaries/$(basename "$package").test
+	CGO_ENABLED=0 ${GO:-go} test -c -o "$binary" "$package"
+	echo "in the guest: $package $pattern"
+	(cd "$package" && "$root/integration/guest/run.sh" -t $((seconds * ${COUNT:-1})) \
+		env REQUIRE_KERNEL=1 REQUIRE_IPVS=1 "$binary" -test.v -test.count="${COUNT:-1}" -test.run "$pattern")
+done
