@@ -48,7 +48,7 @@ func (s *Server) chain(b *Block, cfg Config, c *cache, life *lifetime) (dns.Hand
 	forwards, errs := s.forwards(b, cfg, life)
 	made := built{errs: errs}
 	links := []middleware{
-		when(b.Errors, logErrors(cfg.Log)),
+		made.link(errorLog(b, cfg.Log, life)),
 		queryLog(b.Log, cfg.Log),
 		made.link(s.rateLimit(b.RateLimit)),
 		s.local(b.Local),
@@ -121,6 +121,7 @@ func (s *Server) forwards(b *Block, cfg Config, life *lifetime) ([]middleware, [
 		return cmp.Compare(dns.CountLabel(dns.Fqdn(y.From)), dns.CountLabel(dns.Fqdn(x.From)))
 	})
 	links := make([]middleware, 0, len(sorted))
+	var all []*forward
 	var errs []error
 	for _, fc := range sorted {
 		f, err := newForward(fc, cfg, s.metrics)
@@ -129,7 +130,11 @@ func (s *Server) forwards(b *Block, cfg Config, life *lifetime) ([]middleware, [
 			continue
 		}
 		life.add(f.begin, f.end)
+		all = append(all, f)
 		links = append(links, answering(answeredByForward, f.wrap))
+	}
+	for i, f := range all {
+		f.rest = all[i+1:]
 	}
 	return links, errs
 }

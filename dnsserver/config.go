@@ -34,6 +34,9 @@ type Config struct {
 	// TCP holds the limits of TCP connections.
 	TCP TCPConfig
 
+	// Fail takes what makes it pointless to go on: a forwarding loop. Default:
+	// it is logged.
+	Fail func(error)
 	// Log takes the server's own messages and those of Errors and Log in the
 	// blocks; nil discards them.
 	Log *slog.Logger
@@ -153,6 +156,10 @@ func (c Config) withDefaults() Config {
 	c.TCP.MaxClientConns = orDefault(c.TCP.MaxClientConns, defaultMaxClientConns)
 	c.TCP.MaxPipelined = orDefault(c.TCP.MaxPipelined, defaultMaxPipelined)
 	c.Log = orDefault(c.Log, slog.New(slog.DiscardHandler))
+	if c.Fail == nil {
+		log := c.Log
+		c.Fail = func(err error) { log.Error("forwarding loop", "err", err) }
+	}
 	return c
 }
 

@@ -8,7 +8,20 @@ import (
 
 // logErrors writes one line for each query that failed on our side, with the
 // reason where a handler left one (CoreDNS's errors plugin).
-func logErrors(log *slog.Logger) middleware {
+func errorLog(b *Block, log *slog.Logger, life *lifetime) (middleware, error) {
+	if !b.Errors {
+		return nil, nil
+	}
+	c, err := newConsolidator(b.Consolidate, log)
+	if err != nil {
+		return nil, err
+	}
+	life.add(nil, c.close)
+	return logErrors(c), nil
+}
+
+// logErrors is errorLog's middleware.
+func logErrors(c *consolidator) middleware {
 	return func(next dns.Handler) dns.Handler {
 		return dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 			next.ServeDNS(w, r)
@@ -22,9 +35,12 @@ func logErrors(log *slog.Logger) middleware {
 				"rcode", rcodeLabel(q.rcode), "plugin", q.handler.String(),
 			}
 			if q.err != nil {
+				if c.takes(q.err.Error()) {
+					return
+				}
 				attrs = append(attrs, "err", q.err)
 			}
-			log.Error("answering query failed", attrs...)
+			c.log.Error("answering query failed", attrs...)
 		})
 	}
 }

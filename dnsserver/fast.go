@@ -109,6 +109,7 @@ func (b *Block) plain() bool {
 	rest := *b
 	rest.Zones, rest.Listen, rest.MaxUDPSize, rest.Metrics = nil, nil, 0, false
 	rest.Errors = false // successes are not logged
-	rest.LoadBalance, rest.Cluster, rest.Forwards = nil, nil, nil
+	rest.Consolidate, rest.Loop = nil, false // nor is what asks for HINFO answered here
+	rest.LoadBalance, rest.Cluster, rest.Cache, rest.Forwards = nil, nil, nil, nil
 	return reflect.ValueOf(rest).IsZero()
 }

@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -74,7 +75,7 @@ func good(t testing.TB, r *dns.Msg, records ...string) *dns.Msg {
 // forwardTo is a configuration that forwards everything.
 func forwardTo(ups ...*scripted) (Config, *ForwardConfig) {
 	cfg := configFor()
-	fc := ForwardConfig{From: ".", Policy: Sequential, Timeout: 250 * time.Millisecond}
+	fc := ForwardConfig{From: ".", Policy: Sequential, Timeout: 250 * time.Millisecond, Health: HealthConfig{MaxFails: -1}}
 	for _, up := range ups {
 		fc.To = append(fc.To, up.addr.String())
 	}
@@ -138,7 +139,7 @@ func TestForward(t *testing.T) {
 			m.Question = []dns.Question{{Name: strings.ToUpper(r.Question[0].Name), Qtype: dns.TypeA, Qclass: dns.ClassINET}}
 			return m
 		}), dns.RcodeSuccess, 1, 1, 0, 0},
-		{"F1 silent: tried again, then SERVFAIL", func(*dns.Msg, bool) []*dns.Msg { return nil }, dns.RcodeServerFailure, 0, 3, 0, 0},
+		{"F1 silent: tried again, then SERVFAIL", func(*dns.Msg, bool) []*dns.Msg { return nil }, dns.RcodeServerFailure, 0, 2, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -295,10 +296,11 @@ func TestForwardNext(t *testing.T) {
 	})
 	t.Run("F1 round robin and random use all", func(t *testing.T) {
 		for _, policy := range []Policy{RoundRobin, Random} {
-			f := &forward{policy: policy, upstreams: []*upstream{{label: "a"}, {label: "b"}, {label: "c"}}}
+			f := &forward{conf: ForwardConfig{Policy: policy}}
+			f.upstreams.Store(&[]*upstream{{label: "a"}, {label: "b"}, {label: "c"}})
 			first := map[string]int{}
 			for range 300 {
-				order := f.order()
+				order, _ := f.order()
 				first[order[0].label]++
 				if len(order) != 3 {
 					t.Fatalf("policy %d: order of %d", policy, len(order))
@@ -398,10 +400,14 @@ func TestParseUpstreams(t *testing.T) {
 		{nil, "", "no upstream"},
 		{[]string{empty}, "", "no nameserver"},
 		{[]string{broken}, "", `nameserver "ns.example": not an IP address`},
-		{[]string{"ns.example"}, "", `upstream "ns.example": neither an IP address nor the path of a file`},
+		{[]string{"ns.example"}, "", `upstream "ns.example": must be an IP address with or without a port`},
 		{[]string{dir + "/missing"}, "", "no such file"},
-		{[]string{"tls://192.0.2.1"}, "", `transport "tls": not supported`},
-		{strings.Fields(strings.Repeat("192.0.2.1 ", 16)), "", "16 upstreams: at most 15"},
+		{[]string{"tls://192.0.2.1", "tls://[2001:db8::1]:8853"}, "tls://192.0.2.1:853 tls://[2001:db8::1]:8853", ""},
+		{[]string{"tls://192.0.2.1%dns.example", "tls://192.0.2.2%dns.example:8853", "tls://[2001:db8::1%dns.example]:8853"},
+			"tls://[192.0.2.1%dns.example]:853 tls://[192.0.2.2%dns.example]:8853 tls://[2001:db8::1%dns.example]:8853", ""},
+		{[]string{"192.0.2.1", "192.0.2.1:53"}, "192.0.2.1:53", ""},
+		{[]string{"https://192.0.2.1"}, "", `transport "https": must be dns or tls`},
+		{manyUpstreams(16), "", "16 upstreams: at most 15"},
 	} {
 		got, err := parseUpstreams(tt.to)
 		if tt.wantErr != "" {
@@ -418,4 +424,13 @@ func TestParseUpstreams(t *testing.T) {
 			t.Errorf("%v: %v, error %v; want %s", tt.to, text, err, tt.want)
 		}
 	}
+}
+
+// manyUpstreams makes different addresses.
+func manyUpstreams(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("192.0.2.%d", i+1)
+	}
+	return list
 }

@@ -8,8 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -19,30 +19,43 @@ import (
 // errForged is a reply that doesn't belong to the question.
 var errForged = errors.New("reply doesn't match the question")
 
-// exchanger asks upstreams. Each exchange has a socket of its own, so its
-// source port is as random as its id; the socket is connected, so that the
-// kernel drops what other addresses send.
+// exchanger asks upstreams. Each exchange over UDP has a socket of its own, so
+// its source port is as random as its id; the socket is connected, so that the
+// kernel drops what other addresses send. Connections over TCP and TLS are
+// used again.
 type exchanger struct {
 	udpSize uint16
-	forged  prometheus.Counter
+	forged  prometheus.Counter // replies that don't belong to the question
+	outside prometheus.Counter // records that don't
 }
 
 // do asks one upstream until ctx ends. A truncated reply is asked for again
 // over TCP; if that fails the truncated one stands, with TC.
-func (e *exchanger) do(ctx context.Context, to netip.AddrPort, r *dns.Msg, tcp bool) (*dns.Msg, error) {
+func (e *exchanger) do(ctx context.Context, up *upstream, r *dns.Msg, tcp bool) (*dns.Msg, error) {
 	asked := e.question(r)
 	wire, err := asked.Pack()
 	if err != nil {
 		return nil, fmt.Errorf("packing question: %w", err)
 	}
-	if tcp {
-		return e.overTCP(ctx, to, asked, wire)
+	reply, err := e.exchange(ctx, up, asked, wire, tcp || up.tls)
+	if err != nil {
+		return nil, err
 	}
-	reply, err := e.overUDP(ctx, to, asked, wire)
+	if n := scrub(reply); n > 0 {
+		e.outside.Add(float64(n))
+	}
+	return reply, nil
+}
+
+func (e *exchanger) exchange(ctx context.Context, up *upstream, asked *dns.Msg, wire []byte, stream bool) (*dns.Msg, error) {
+	if stream {
+		return e.overStream(ctx, up, asked, wire)
+	}
+	reply, err := e.overUDP(ctx, up, asked, wire)
 	if err != nil || !reply.Truncated {
 		return reply, err
 	}
-	if whole, err := e.overTCP(ctx, to, asked, wire); err == nil {
+	if whole, err := e.overStream(ctx, up, asked, wire); err == nil {
 		return whole, nil
 	}
 	return reply, nil
@@ -74,18 +87,21 @@ func (e *exchanger) question(r *dns.Msg) *dns.Msg {
 
 // overUDP sends the question once and waits for the reply that belongs to it,
 // passing over whatever else arrives at the port.
-func (e *exchanger) overUDP(ctx context.Context, to netip.AddrPort, asked *dns.Msg, wire []byte) (*dns.Msg, error) {
-	conn, err := dial(ctx, "udp", to)
+func (e *exchanger) overUDP(ctx context.Context, up *upstream, asked *dns.Msg, wire []byte) (*dns.Msg, error) {
+	up.dials.Inc()
+	conn, err := new(net.Dialer).DialContext(ctx, "udp", up.label)
 	if err != nil {
-		return nil, err
+		return nil, err //nolint:wrapcheck // names the operation and the address
 	}
 	defer func() { _ = conn.Close() }() // nothing is buffered
+	defer bind(ctx, conn)()
 	if _, err := conn.Write(wire); err != nil {
 		return nil, fmt.Errorf("sending: %w", err)
 	}
-	buf := make([]byte, maxUDPRequest)
+	buf := upstreamBuffers.Get().(*[maxUDPRequest]byte)
+	defer upstreamBuffers.Put(buf)
 	for {
-		n, err := conn.Read(buf)
+		n, err := conn.Read(buf[:])
 		if err != nil {
 			return nil, fmt.Errorf("waiting for reply: %w", err)
 		}
@@ -97,13 +113,33 @@ func (e *exchanger) overUDP(ctx context.Context, to netip.AddrPort, asked *dns.M
 	}
 }
 
-// overTCP asks over a connection of its own.
-func (e *exchanger) overTCP(ctx context.Context, to netip.AddrPort, asked *dns.Msg, wire []byte) (*dns.Msg, error) {
-	conn, err := dial(ctx, "tcp", to)
-	if err != nil {
-		return nil, err
+// upstreamBuffers are for one datagram each.
+var upstreamBuffers = sync.Pool{New: func() any { return new([maxUDPRequest]byte) }}
+
+// overStream asks over TCP or TLS. A connection that was kept may have been
+// closed by the other side meanwhile: then the next one is tried, at last a
+// new one.
+func (e *exchanger) overStream(ctx context.Context, up *upstream, asked *dns.Msg, wire []byte) (*dns.Msg, error) {
+	for {
+		conn, reused, err := up.pool.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := e.overConn(ctx, conn, asked, wire)
+		if err == nil {
+			up.pool.put(conn)
+			return reply, nil
+		}
+		_ = conn.Close() // out of step, whatever it was
+		if !reused || ctx.Err() != nil || errors.Is(err, errForged) {
+			return nil, err
+		}
 	}
-	defer func() { _ = conn.Close() }() // nothing is buffered
+}
+
+// overConn sends the question over a connection and reads the reply.
+func (e *exchanger) overConn(ctx context.Context, conn net.Conn, asked *dns.Msg, wire []byte) (*dns.Msg, error) {
+	defer bind(ctx, conn)()
 	framed := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(wire)), uint16(len(wire)))
 	if _, err := conn.Write(append(framed, wire...)); err != nil {
 		return nil, fmt.Errorf("sending: %w", err)
@@ -123,28 +159,13 @@ func (e *exchanger) overTCP(ctx context.Context, to netip.AddrPort, asked *dns.M
 	return reply, err
 }
 
-// dial connects and binds the connection to ctx.
-func dial(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, to.String())
-	if err != nil {
-		return nil, err //nolint:wrapcheck // names the operation and the address
-	}
+// bind makes the connection's operations end with ctx, until the function that
+// it returns is called.
+func bind(ctx context.Context, conn net.Conn) (release func()) {
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetDeadline(deadline) // fails on closed connections only
-	release := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	return &boundConn{Conn: conn, release: release}, nil
-}
-
-// boundConn is a connection that ends with a context.
-type boundConn struct {
-	net.Conn
-	release func() bool
-}
-
-// Close implements [net.Conn].
-func (c *boundConn) Close() error {
-	c.release()
-	return c.Conn.Close() //nolint:wrapcheck // adds nothing
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	return func() { stop() }
 }
 
 // matching unpacks a reply and checks that it answers the question asked: id,

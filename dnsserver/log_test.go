@@ -103,7 +103,7 @@ func TestErrorLog(t *testing.T) {
 		}
 	}
 	for rcode, lines := range map[int]int{dns.RcodeNameError: 0, dns.RcodeSuccess: 0, dns.RcodeServerFailure: 1} {
-		got := logOf(t, logErrors, "a.example.", rcodeHandler(rcode))
+		got := logOf(t, func(log *slog.Logger) middleware { return logErrors(&consolidator{log: log}) }, "a.example.", rcodeHandler(rcode))
 		if strings.Count(got, "\n") != lines {
 			t.Errorf("rcode %d: logged %q, want %d lines", rcode, got, lines)
 		}

@@ -20,6 +20,8 @@ const (
 	dropSend     = "send"         // the reply couldn't be sent
 	dropConns    = "connections"  // a TCP connection beyond the limits
 	dropForged   = "forged_reply" // what came from an upstream wasn't the answer to our question
+	// A record in an upstream's reply had nothing to do with the question.
+	dropBailiwick = "bailiwick"
 )
 
 // metrics are the server's counters, a collector as a whole. They outlive
@@ -35,7 +37,10 @@ type metrics struct {
 	// rejects counts queries that forward refused for max_concurrent.
 	rejects  prometheus.Counter
 	upstream *prometheus.HistogramVec
-	links    *linkMetrics
+	// healthBroken counts queries for which every upstream was down.
+	healthBroken                         prometheus.Counter
+	healthFailures, connHits, connMisses *prometheus.CounterVec
+	links                                *linkMetrics
 
 	mu     sync.Mutex
 	blocks map[blockKey]*counters
@@ -65,15 +70,27 @@ func newMetrics(inFlight func() float64) *metrics {
 			Name: "coredns_proxy_request_duration_seconds", Help: "Time that upstreams took to answer.",
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16),
 		}, []string{"proxy_name", "to", "rcode"}),
+		healthBroken: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "coredns_forward_healthcheck_broken_total", Help: "Queries for which every upstream was down.",
+		}),
+		healthFailures: upstreamCounter("healthcheck_failures_total", "Failed health checks.", "proxy_name", "to"),
+		connHits:       upstreamCounter("conn_cache_hits_total", "Connections used again.", "proxy_name", "to", "proto"),
+		connMisses:     upstreamCounter("conn_cache_misses_total", "Connections opened.", "proxy_name", "to", "proto"),
+
 		links:        newLinkMetrics(),
 		dropChildren: map[string]prometheus.Counter{},
 		blocks:       map[blockKey]*counters{},
 		caches:       map[cacheMetricKey]*cacheCounters{},
 	}
-	for _, reason := range []string{dropJunk, dropOverload, dropSend, dropConns, dropForged} {
+	for _, reason := range []string{dropJunk, dropOverload, dropSend, dropConns, dropForged, dropBailiwick} {
 		m.dropChildren[reason] = m.drops.WithLabelValues(reason)
 	}
 	return m
+}
+
+// upstreamCounter is a counter for each upstream.
+func upstreamCounter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "coredns_proxy_" + name, Help: help}, labels)
 }
 
 // dropped counts one thing dropped.
@@ -94,7 +111,8 @@ func (m *metrics) block(server, zone string) *counters {
 
 // others are the collectors that keep their own numbers.
 func (m *metrics) others() []prometheus.Collector {
-	return append(m.links.all(), m.inFlight, m.panics, m.drops, m.rejects, m.upstream)
+	return append(m.links.all(), m.inFlight, m.panics, m.drops, m.rejects, m.upstream,
+		m.healthBroken, m.healthFailures, m.connHits, m.connMisses)
 }
 
 // Describe implements [prometheus.Collector].

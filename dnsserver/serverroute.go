@@ -65,11 +65,11 @@ func (s *Server) build(cfg Config) (plan, *lifetime, error) {
 			key := listenKey(b.Transport, ap)
 			sv := p[key]
 			if sv == nil {
-				sv = s.newServing(b.Transport.String()+"://"+listenString(ap), cfg)
+				sv = s.newServing(serverLabel(b.Transport, ap), cfg)
 				p[key] = sv
 			}
 			sv.admit(b)
-			s.addRoutes(sv, b, handler)
+			s.addRoutes(sv, b, handler, c)
 		}
 	}
 	for _, sv := range p {
@@ -87,8 +87,8 @@ func (s *Server) newServing(label string, cfg Config) *serving {
 }
 
 // addRoutes adds the block's zones.
-func (s *Server) addRoutes(sv *serving, b *Block, handler dns.Handler) {
-	fast := newFastBlock(b, nil)
+func (s *Server) addRoutes(sv *serving, b *Block, handler dns.Handler, c *cache) {
+	fast := newFastBlock(b, c.fast())
 	for _, zone := range b.Zones {
 		zone = dns.CanonicalName(zone)
 		r := &route{
