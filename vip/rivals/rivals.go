@@ -96,8 +96,10 @@ func devices() []Rival {
 	var list []Rival
 	for name, owner := range map[string]string{"kube-ipvs0": "kube-proxy", "kube-dummy-if": "kube-router"} {
 		if _, err := netlink.LinkByName(name); err == nil {
-			list = append(list, Rival{fmt.Sprintf("virtual addresses of %s: device %s", owner, name),
-				fmt.Sprintf(`if it no longer runs, remove what it left: "ip link delete %s"`, name)})
+			list = append(list, Rival{
+				Sign:   fmt.Sprintf("virtual addresses of %s: device %s", owner, name),
+				Remedy: fmt.Sprintf(`if it no longer runs, remove what it left: "ip link delete %s"`, name),
+			})
 		}
 	}
 	slices.SortFunc(list, func(a, b Rival) int { return strings.Compare(a.Sign, b.Sign) })

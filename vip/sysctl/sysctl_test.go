@@ -95,8 +95,10 @@ func TestConntrackLimits(t *testing.T) {
 		{"kube-proxy's defaults", DefaultConntrack(), "max=131072 tcp_timeout_established=86400 tcp_timeout_close_wait=3600"},
 		{"zero leaves the kernel's", ConntrackLimits{}, ""},
 		{"no maximum", ConntrackLimits{Min: 5}, ""},
-		{"all", ConntrackLimits{MaxPerCPU: 10, Min: 5, BeLiberal: true, UDP: time.Minute, UDPStream: 2 * time.Minute},
-			"max=20 tcp_be_liberal=1 udp_timeout=60 udp_timeout_stream=120"},
+		{
+			"all", ConntrackLimits{MaxPerCPU: 10, Min: 5, BeLiberal: true, UDP: time.Minute, UDPStream: 2 * time.Minute},
+			"max=20 tcp_be_liberal=1 udp_timeout=60 udp_timeout_stream=120",
+		},
 	} {
 		if got := text(c.limits); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)

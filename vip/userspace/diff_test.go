@@ -24,8 +24,10 @@ func TestDiff(t *testing.T) {
 		diff []string
 	}{
 		{"none", first, nil},
-		{"an endpoint more", state(nil, server1(f, first.Get(f).Cluster[0].AddrPort, two)),
-			[]string{"~ " + f.String() + " " + first.Get(f).Owner.String() + ": endpoint " + two.String() + " is missing"}},
+		{
+			"an endpoint more", state(nil, server1(f, first.Get(f).Cluster[0].AddrPort, two)),
+			[]string{"~ " + f.String() + " " + first.Get(f).Owner.String() + ": endpoint " + two.String() + " is missing"},
+		},
 		{"a frontend more, another one less", state(nil, server1(other, two)), nil},
 	} {
 		list, err := b.Diff(t.Context(), tt.want)

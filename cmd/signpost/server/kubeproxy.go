@@ -112,10 +112,10 @@ func (k *kubeproxy) observe(r vip.Round) {
 
 // failed counts a round that failed, as a whole or in part.
 func (k *kubeproxy) failed(mode string, r vip.Round) {
-	switch {
-	case mode == "nftables":
+	switch mode {
+	case "nftables":
 		k.nftablesFailures.Inc()
-	case mode == "iptables":
+	case "iptables":
 		k.iptablesFailures.Inc()
 		if !r.Look {
 			k.iptablesPartFailures.Inc()
