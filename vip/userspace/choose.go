@@ -32,14 +32,11 @@ func newChooser(maxClients int) *chooser {
 // first returns the index in list, which must not be empty, of the endpoint to
 // try first.
 func (c *chooser) first(v *vip.VirtualServer, set vip.Set, client netip.Addr, list []vip.Endpoint) int {
+	next := func() int { return int((c.turn[set].Add(1) - 1) % uint64(len(list))) }
 	if v.Affinity > 0 {
-		if tied, ok := c.sticky.get(client, v.Affinity); ok {
-			if i, found := find(list, tied); found {
-				return i
-			}
-		}
+		return c.sticky.choose(client, list, v.Affinity, next)
 	}
-	return int((c.turn[set].Add(1) - 1) % uint64(len(list)))
+	return next()
 }
 
 // took records that the client is with an endpoint now.
@@ -69,9 +66,24 @@ type tie struct {
 	since    time.Time
 }
 
-func (s *sticky) get(client netip.Addr, timeout time.Duration) (netip.AddrPort, bool) {
+// choose returns the index of the client's endpoint in list, or else the next
+// one, which is the client's from now on: of several connections that a client
+// opens at once, the first decides for all.
+func (s *sticky) choose(client netip.Addr, list []vip.Endpoint, timeout time.Duration, next func() int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if tied, ok := s.get(client, timeout); ok {
+		if i, found := find(list, tied); found {
+			return i
+		}
+	}
+	i := next()
+	s.add(client, list[i].AddrPort, timeout)
+	return i
+}
+
+// get returns the client's endpoint, for those who hold the lock.
+func (s *sticky) get(client netip.Addr, timeout time.Duration) (netip.AddrPort, bool) {
 	if s.lru == nil {
 		return netip.AddrPort{}, false
 	}
@@ -82,6 +94,11 @@ func (s *sticky) get(client netip.Addr, timeout time.Duration) (netip.AddrPort, 
 func (s *sticky) set(client netip.Addr, e netip.AddrPort, timeout time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.add(client, e, timeout)
+}
+
+// add is set, for those who hold the lock.
+func (s *sticky) add(client netip.Addr, e netip.AddrPort, timeout time.Duration) {
 	if s.lru == nil {
 		lru, err := simplelru.NewLRU[netip.Addr, tie](s.max, nil)
 		if err != nil {

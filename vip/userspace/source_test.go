@@ -225,6 +225,26 @@ func TestTCPAffinity(t *testing.T) {
 	}
 }
 
+// P-16: of connections that a client opens all at once, the first decides.
+func TestStickyAtOnce(t *testing.T) {
+	t.Parallel()
+	c := newChooser(16)
+	v := &vip.VirtualServer{Affinity: time.Hour}
+	for n := range 20 {
+		v.Cluster = append(v.Cluster, vip.Endpoint{AddrPort: netip.AddrPortFrom(netip.AddrFrom4([4]byte{172, 16, 0, byte(n)}), 80)})
+	}
+	chosen := make(chan int, 50)
+	for range cap(chosen) {
+		go func() { chosen <- c.first(v, vip.ClusterSet, netip.MustParseAddr("192.0.2.1"), v.Cluster) }()
+	}
+	first := <-chosen
+	for range cap(chosen) - 1 {
+		if i := <-chosen; i != first {
+			t.Fatalf("endpoints %d and %d", first, i)
+		}
+	}
+}
+
 func TestStickyExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
