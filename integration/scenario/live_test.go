@@ -1,0 +1,233 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Of the load on the constant Service.
+const (
+	connectionsPerSecond = 200
+	// promptly is how long a connection may take: one whose first packet was
+	// lost takes a second.
+	promptly = 950 * time.Millisecond
+)
+
+// TestLiveRules: connections to an endpoint that stays do not notice what
+// happens to signpost and to other Services (L-01, X13, X20).
+func TestLiveRules(t *testing.T) {
+	c := newCluster(t, "nftables", "testdata/live")
+	for _, step := range []struct {
+		name string
+		do   func(t *testing.T)
+	}{
+		{"endpoints of other Services come and go", c.churn},
+		{"killed, and started again", func(t *testing.T) { c.again(t, func() { _ = c.running["node-a"].Kill() }) }},
+		{"ended, and started again", func(t *testing.T) {
+			c.again(t, func() {
+				if err := c.running["node-a"].Stop(); err != nil {
+					t.Errorf("signpost ended: %v", err)
+				}
+			})
+		}},
+		{"its configuration is changed", c.reload},
+		{"killed in the midst of changes", func(t *testing.T) {
+			c.again(t, func() {
+				c.write(t, 1)
+				_ = c.running["node-a"].Kill()
+				c.write(t, 2)
+			})
+		}},
+	} {
+		t.Run(step.name, func(t *testing.T) { c.underLoad(t, func() { step.do(t) }) })
+	}
+	t.Run("B49 B51 B53 datagrams", c.datagrams)
+	t.Run("X02 everything flushed", c.flushed)
+	t.Run("what stays, and what cleanup leaves", c.cleanup)
+}
+
+// underLoad lets clients connect while f runs. None may fail, or need a second
+// attempt.
+func (c *cluster) underLoad(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	var clients sync.WaitGroup
+	var connections atomic.Int64
+	clients.Go(func() {
+		tick := time.NewTicker(time.Second / connectionsPerSecond)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			clients.Go(func() { c.connect(t, n) })
+			connections.Add(1)
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	})
+	f()
+	close(done)
+	clients.Wait()
+	t.Logf("%d connections", connections.Load())
+}
+
+func (c *cluster) connect(t *testing.T, n int) {
+	from := []string{"client", "node-a", "outside", "outside"}[n%4]
+	to := []string{"10.96.0.7:80", "10.96.0.7:80", "192.168.6.140:30080", "203.0.113.100:80"}[n%4]
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	defer cancel()
+	start := time.Now()
+	said, err := c.hear(ctx, from, "tcp", to)
+	if took := time.Since(start); err != nil || !strings.HasPrefix(said, "pod constant at ") || took > promptly {
+		t.Errorf("connection %d, %s to %s: %q, %v, after %s", n, from, to, said, err, took)
+	}
+}
+
+// churn changes other Services for a while, at twenty changes a second.
+func (c *cluster) churn(t *testing.T) {
+	const changes = 40
+	for n := range changes {
+		c.write(t, n)
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// write writes other Services, whose endpoints depend on n.
+func (c *cluster) write(t *testing.T, n int) {
+	t.Helper()
+	var text strings.Builder
+	for i := range 10 {
+		if (n+i)%7 == 0 {
+			continue
+		}
+		fmt.Fprintf(&text, `---
+apiVersion: v1
+kind: Service
+metadata: {name: other-%[1]d, namespace: default}
+spec: {clusterIP: 10.96.1.%[1]d, ports: [{port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: other-%[1]d, namespace: default, labels: {kubernetes.io/service-name: other-%[1]d}}
+addressType: IPv4
+ports: [{port: 8080}]
+endpoints:
+`, i)
+		for e := range (n+i)%4 + 1 {
+			fmt.Fprintf(&text, "- {addresses: [172.16.85.%d], nodeName: node-a}\n", 100+(n+e)%20)
+		}
+	}
+	next := filepath.Join(c.Dir, "others.yaml")
+	err := os.WriteFile(next, []byte(text.String()), 0o644)
+	if err = errors.Join(err, os.Rename(next, filepath.Join(c.manifests, "others.yaml"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// again ends signpost on the first node and starts it again, several times.
+func (c *cluster) again(t *testing.T, end func()) {
+	t.Helper()
+	const times = 5
+	for range times {
+		end()
+		c.start(t, "node-a")
+		c.ready(t, "node-a")
+	}
+}
+
+// reload changes the Corefile, first to one that is wrong, and waits for the
+// server to say so.
+func (c *cluster) reload(t *testing.T) {
+	path := filepath.Join(c.Dir, "node-a.Corefile")
+	right := strings.Replace(c.corefile("node-a"), "ttl 5", "ttl 6", 1)
+	for _, step := range []struct{ text, says string }{
+		{strings.Replace(right, "mode nftables", "mode kernelspace", 1), "kernelspace"},
+		{right, "reloaded"},
+	} {
+		before := len(c.running["node-a"].Output())
+		if err := os.WriteFile(path, []byte(step.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.running["node-a"].Signal(unix.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		c.says(t, before, step.says)
+	}
+}
+
+// says waits until signpost's log has a word after an offset.
+func (c *cluster) says(t *testing.T, after int, word string) {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		text := c.running["node-a"].Output()
+		if strings.Contains(strings.ToLower(text[min(after, len(text)):]), word) {
+			return
+		}
+		select {
+		case <-limit:
+			t.Fatalf("signpost does not say %q: %s", word, text[min(after, len(text)):])
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// flushed has another program flush all rules: they are back within two
+// seconds.
+func (c *cluster) flushed(t *testing.T) {
+	if err := c.RunIn("node-a", flushRuleset); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), silence)
+		said, err := c.hear(ctx, "client", "tcp", "10.96.0.7:80")
+		cancel()
+		took := time.Since(start)
+		if err == nil {
+			t.Logf("healed after %s", took)
+			return
+		}
+		if took > 2*time.Second {
+			t.Fatalf("after %s: %q, %v", took, said, err)
+		}
+	}
+}
+
+// cleanup ends signpost for good: its rules stay and work. Then "vip cleanup"
+// leaves nothing, however often it is called.
+func (c *cluster) cleanup(t *testing.T) {
+	c.underLoad(t, func() {
+		if err := c.running["node-a"].Stop(); err != nil {
+			t.Errorf("signpost ended: %v", err)
+		}
+		<-time.After(100 * time.Millisecond)
+	})
+	if tables := c.tables(t); len(tables) == 0 {
+		t.Error("the rules are gone with the process")
+	}
+	for range 2 {
+		if _, err := c.Exec(t.Context(), "node-a", c.binary, "vip", "cleanup"); err != nil {
+			t.Error(err)
+		}
+		if tables := c.tables(t); len(tables) > 0 {
+			t.Errorf("vip cleanup leaves %v", tables)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), silence)
+	defer cancel()
+	if said, err := c.hear(ctx, "client", "tcp", "10.96.0.7:80"); err == nil {
+		t.Errorf("after vip cleanup: %q", said)
+	}
+}
