@@ -18,6 +18,8 @@ type Cluster struct {
 	store *discovery.Store
 	log   *slog.Logger
 	view  atomic.Pointer[view]
+	// changes wakes those who tell others of new serials.
+	changes signal
 }
 
 // NewCluster returns the zones of a valid configuration over a store. It
@@ -47,6 +49,9 @@ func (c *Cluster) update(snap *discovery.Snapshot) {
 	before := c.view.Load()
 	next := before.advance(snap)
 	c.view.Store(next)
+	if next.serial != before.serial {
+		c.changes.wake()
+	}
 	if next.snap.Synced != before.snap.Synced {
 		c.log.Info("cluster zones are complete", "revision", snap.Revision, "services", next.services.Len())
 	}

@@ -90,14 +90,19 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// Addrs returns the addresses served, with real port numbers, sorted. Each is
-// served over UDP and TCP.
-func (s *Server) Addrs() []netip.AddrPort {
+// Addrs returns the addresses served by plain DNS, with real port numbers,
+// sorted. Each is served over UDP and TCP.
+func (s *Server) Addrs() []netip.AddrPort { return s.TransportAddrs(PlainDNS) }
+
+// TransportAddrs returns the addresses served over a transport, sorted.
+func (s *Server) TransportAddrs(t Transport) []netip.AddrPort {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	addrs := make([]netip.AddrPort, 0, len(s.listeners))
-	for _, l := range s.listeners {
-		addrs = append(addrs, l.addr)
+	for key, l := range s.listeners {
+		if transport, _, _ := splitKey(key); transport == t {
+			addrs = append(addrs, l.addr)
+		}
 	}
 	slices.SortFunc(addrs, netip.AddrPort.Compare)
 	return addrs
