@@ -92,6 +92,7 @@ func (b *builder) block(one block) {
 	for _, l := range one.lines {
 		b.line(l, inBlock)
 	}
+	b.checkTLS()
 }
 
 func (b *builder) line(l *line, inBlock map[string]*line) {

@@ -56,6 +56,7 @@ type Server struct {
 	// is empty too: it follows from the field below and the source.
 	Block   dnsserver.Block
 	Cluster *Cluster // nil: none
+	TLS     *TLS     // nil: no certificate
 }
 
 // Reload says when to look at the Corefile again.

@@ -23,28 +23,44 @@ type directive struct {
 
 // directives is the whole language.
 var directives = map[string]directive{
+	"acl":         {anyNumber, (*builder).acl},
 	"admin":       {oncePerFile, (*builder).admin},
+	"any":         {oncePerBlock, (*builder).any},
+	"autopath":    {oncePerBlock, (*builder).autopath},
 	"bind":        {oncePerBlock, (*builder).bind},
+	"bufsize":     {oncePerBlock, (*builder).bufsize},
+	"dns64":       {oncePerBlock, (*builder).dns64},
+	"cache":       {oncePerBlock, (*builder).cache},
 	"errors":      {oncePerBlock, (*builder).errors},
 	"forward":     {anyNumber, (*builder).forward},
 	"health":      {oncePerBlock, (*builder).health},
+	"hosts":       {oncePerBlock, (*builder).hosts},
 	"kubernetes":  {oncePerBlock, (*builder).kubernetes},
+	"local":       {oncePerBlock, (*builder).local},
 	"loadbalance": {oncePerBlock, (*builder).loadbalance},
-	"log":         {oncePerBlock, (*builder).log},
+	"log":         {anyNumber, (*builder).log},
+	"loop":        {oncePerBlock, (*builder).loop},
 	"manifests":   {oncePerFile, (*builder).manifests},
+	"minimal":     {oncePerBlock, (*builder).minimal},
 	"prometheus":  {oncePerBlock, (*builder).prometheus},
+	"ratelimit":   {oncePerBlock, (*builder).rateLimit},
 	"ready":       {oncePerBlock, (*builder).ready},
 	"reload":      {oncePerBlock, (*builder).reload},
+	"rewrite":     {anyNumber, (*builder).rewrite},
+	"template":    {anyNumber, (*builder).template},
+	"tls":         {oncePerBlock, (*builder).tls},
+	"transfer":    {anyNumber, (*builder).transfer},
 	"vip":         {oncePerFile, (*builder).vip},
+	"whoami":      {oncePerBlock, (*builder).whoami},
 }
 
 // later are the directives that are not built yet.
-var later = words(`acl any autopath bufsize cache dns64 hosts local loop minimal rewrite template tls whoami`)
+var later = words(`cache loop`)
 
 // foreign are the directives that CoreDNS knows and that stay out.
 var foreign = words(`auto azure cancel chaos clouddns debug dnssec dnstap erratic etcd file geoip grpc
 	grpc_server header https https3 k8s_external metadata multisocket nomad nsid on pprof proxyproto quic root
-	route53 secondary shed shutdown sign startup timeouts trace transfer tsig view`)
+	route53 secondary shed shutdown sign startup timeouts trace tsig view`)
 
 func words(list string) map[string]bool {
 	set := map[string]bool{}

@@ -11,7 +11,7 @@ import (
 
 // Address is what the key of a server block names: a zone on a port.
 type Address struct {
-	Transport string // "dns"
+	Transport dnsserver.Transport
 	Zone      string // lower case, fully qualified: "cluster.local."
 	Port      uint16
 }
@@ -19,24 +19,28 @@ type Address struct {
 // String returns the key in CoreDNS's normal form: "dns://cluster.local.:53".
 func (a Address) String() string { return fmt.Sprintf("%s://%s:%d", a.Transport, a.Zone, a.Port) }
 
-// laterTransports are the transports that CoreDNS's keys may name and that are not
-// built yet.
-var laterTransports = []string{"tls", "https", "https3", "quic", "grpc"}
+// transports are those that a key may name, with their ports; 0 is the
+// default of the command line.
+var transports = map[string]struct {
+	transport dnsserver.Transport
+	port      uint16
+}{
+	"dns": {dnsserver.PlainDNS, 0}, "tls": {dnsserver.DoT, 853}, "https": {dnsserver.DoH, 443},
+}
 
-// parseKey reads a block's key: "[dns://]ZONE[:PORT]", where ZONE is a name or
-// a network, which stands for its reverse zones (R10).
+// parseKey reads a block's key: "[dns://|tls://|https://]ZONE[:PORT]", where
+// ZONE is a name or a network, which stands for its reverse zones (R10).
 func parseKey(key string, defaultPort uint16) ([]Address, error) {
-	rest, transport := key, "dns"
-	if scheme, after, found := strings.Cut(key, "://"); found {
-		transport, rest = strings.ToLower(scheme), after
+	rest, scheme := key, "dns"
+	if before, after, found := strings.Cut(key, "://"); found {
+		scheme, rest = strings.ToLower(before), after
 	}
-	if transport != "dns" {
-		for _, t := range laterTransports {
-			if t == transport {
-				return nil, fmt.Errorf("transport %q: not supported yet: must be dns://", transport)
-			}
-		}
-		return nil, fmt.Errorf("transport %q: must be dns://", transport)
+	t, known := transports[scheme]
+	if !known {
+		return nil, fmt.Errorf("transport %q: must be dns://, tls:// or https://", scheme)
+	}
+	if t.port != 0 {
+		defaultPort = t.port
 	}
 	host, port, err := splitPort(rest, defaultPort)
 	if err != nil {
@@ -48,7 +52,7 @@ func parseKey(key string, defaultPort uint16) ([]Address, error) {
 	}
 	addresses := make([]Address, len(zones))
 	for i, z := range zones {
-		addresses[i] = Address{Transport: transport, Zone: z, Port: port}
+		addresses[i] = Address{Transport: t.transport, Zone: z, Port: port}
 	}
 	return addresses, nil
 }

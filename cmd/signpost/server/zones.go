@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"signpost/cmd/signpost/corefile"
@@ -19,6 +20,7 @@ type zones struct {
 	part
 	clusters []*dnsserver.Cluster
 	blocks   []dnsserver.Block
+	notify   []func(context.Context) // tell others of changes until the context ends
 }
 
 // newZones makes the blocks over the store that DNS answers from, and reports
@@ -44,25 +46,30 @@ func newZones(config *corefile.Config, store *discovery.Store, log *slog.Logger)
 	return z, nil
 }
 
-// server makes the blocks of one server block: one for each port.
+// server makes the blocks of one server block: one for each port and transport.
 func (z *zones) server(s *corefile.Server, store *discovery.Store, log *slog.Logger) ([]dnsserver.Block, error) {
 	hosts, err := bindAddrs(s, systemAddrs)
 	if err != nil {
 		return nil, fmt.Errorf("bind: %w", err)
 	}
 	base := s.Block
+	if base.TLS, err = loadTLS(s.TLS); err != nil {
+		return nil, err
+	}
 	if s.Cluster != nil {
 		if base.Cluster, err = z.cluster(s, hosts, store, log); err != nil {
 			return nil, fmt.Errorf("kubernetes: %w", err)
 		}
 	}
 	var blocks []dnsserver.Block
-	at := map[uint16]int{} // by port: which of blocks
+	at := map[corefile.Address]int{} // by all but the zone: which of blocks
 	for _, a := range s.Addresses {
-		i, seen := at[a.Port]
+		place := corefile.Address{Transport: a.Transport, Port: a.Port}
+		i, seen := at[place]
 		if !seen {
-			i, at[a.Port] = len(blocks), len(blocks)
+			i, at[place] = len(blocks), len(blocks)
 			blocks = append(blocks, base)
+			blocks[i].Transport = a.Transport
 			for _, host := range hosts {
 				blocks[i].Listen = append(blocks[i].Listen, listenAddr(host, a.Port))
 			}
@@ -82,6 +89,9 @@ func (z *zones) cluster(s *corefile.Server, hosts []string, store *discovery.Sto
 	}
 	c := dnsserver.NewCluster(settings, store, log.With("part", "dns"))
 	z.clusters = append(z.clusters, c)
+	if len(s.Block.Transfers) > 0 {
+		z.notify = append(z.notify, func(ctx context.Context) { c.Notify(ctx, s.Block.Transfers) })
+	}
 	return c, nil
 }
 
@@ -112,7 +122,7 @@ func (s *Server) dnsConfig(g *generation) dnsserver.Config {
 }
 
 func (z *zones) start() {
-	var loops []func(context.Context)
+	loops := slices.Clone(z.notify)
 	for _, c := range z.clusters {
 		loops = append(loops, func(ctx context.Context) { _ = c.Run(ctx) }) // it has no error but the context's
 	}
