@@ -128,6 +128,16 @@ func TestSecondSignpost(t *testing.T) {
 	if got := say("10.96.0.80:80"); got != "web hello" {
 		t.Errorf("the first: %q", got)
 	}
+	// One that proxies by itself can be there too, and leaves the first one's rules alone.
+	third := newFolder(t)
+	writeFile(t, filepath.Join(third, "Corefile"), strings.Replace(serveCorefile, "kubernetes", "vip {\n mode userspace\n healthz 127.0.0.1:0\n}\nkubernetes", 1))
+	side := start(t, third)
+	side.until(`msg="another signpost runs a dataplane here`)
+	side.waitReady()
+	side.end(syscall.SIGTERM)
+	if got := say("10.96.0.80:80"); got != "web hello" {
+		t.Errorf("the first beside one in mode userspace: %q", got)
+	}
 	p.end(syscall.SIGKILL)
 	startProcess(t, other)
 }
