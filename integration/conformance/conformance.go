@@ -95,6 +95,7 @@ func Run(t *testing.T, s Suite) {
 		{"affinity", r.affinity},
 		{"random", r.random},
 		{"life", r.life},
+		{"strangers", r.strangers},
 		{"live", r.live},
 		{"heal", r.heal},
 		{"no orphan", r.leavesNothing},
