@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -29,6 +30,7 @@ type Backend struct {
 	forced  variant
 	run     runner
 	variant variant // empty: not chosen yet
+	choice  choice
 	planes  [2]*plane
 
 	// What the watch has to know of our own writes.
@@ -74,6 +76,9 @@ func (b *Backend) Apply(ctx context.Context, have, want *vip.State) error {
 	var errs []error
 	for _, p := range b.planes {
 		p.writes = 0
+		if p.broken != nil || p.lacks.affinity != nil {
+			p.try(ctx, b.run, b.choice) // that may have changed
+		}
 		a := application{plane: p, have: have, want: want, failed: map[vip.Frontend]error{}, undisturbed: b.undisturbed(before), log: b.log}
 		if err := a.apply(ctx); err != nil {
 			p.ledger = nil
@@ -138,7 +143,7 @@ func (a *application) apply(ctx context.Context) error {
 
 // increment writes the steps alone; if the kernel won't have them, it looks.
 func (a *application) increment(ctx context.Context, steps []step) error {
-	err := a.plane.increment(ctx, steps)
+	err := a.plane.increment(ctx, steps, healthPorts(a.want))
 	if errors.Is(err, errDisturbed) {
 		a.log.Debug("looking at all rules after a refusal", "err", err)
 		return a.adopt(ctx)
@@ -156,7 +161,23 @@ func (a *application) adopt(ctx context.Context) error {
 	for v := range a.mine() {
 		steps = append(steps, a.step(v.Frontend, v))
 	}
-	return a.plane.adopt(ctx, a.want.Node(), steps, before, readSettings(), a.failed)
+	settings := readSettings()
+	settings.randomFully = a.plane.tool.randomFully
+	l := newLedger(a.plane.family, a.want.Node(), settings)
+	l.health = healthPorts(a.want)
+	return a.plane.adopt(ctx, l, steps, before, a.failed)
+}
+
+// healthPorts lists the health-check node ports of all services, in order.
+func healthPorts(s *vip.State) []uint16 {
+	var ports []uint16
+	for _, p := range s.Plans() {
+		if p.HealthCheck.Port != 0 {
+			ports = append(ports, p.HealthCheck.Port)
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
 }
 
 // mine yields the family's wanted virtual servers.

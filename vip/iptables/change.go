@@ -2,14 +2,15 @@ package iptables
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 )
 
 // change is what has to be written so that the tables hold what the ledger says.
 type change struct {
 	ledger *ledger
 	groups []group
+	all    bool // the groups are all that there are
 	writes [len(tables)][]chain
 	jumps  [len(tables)][]string // lines that delete or insert jumps
 	stale  [len(tables)][]string // chains that nothing leads to any more
@@ -24,29 +25,33 @@ type change struct {
 // the groups are all there are: everything else is compared too, and a chain of
 // ours that nobody wants is stale.
 func (l *ledger) plan(groups []group, all bool) *change {
-	c := &change{ledger: l, groups: groups}
+	c := &change{ledger: l, groups: groups, all: all}
 	for _, t := range tables {
 		c.digests[t], c.keep[t], c.drop[t] = map[string]digest{}, map[string]bool{}, map[string]bool{}
 		c.made[t] = map[group][]string{}
 		for _, g := range groups {
 			c.compile(t, g)
 		}
+		c.trunk(t)
 		if all {
-			for _, skeleton := range l.compiler.skeleton(t, l.node, l.settings) {
-				c.want(t, skeleton)
-			}
-			c.dropUnwanted(t, func(name string) bool { return !isTrunk(name) })
+			c.everythingElse(t)
 		}
-		c.trees(t, all)
-		if all {
-			c.dropUnwanted(t, func(string) bool { return true })
-		}
-		for name := range c.drop[t] {
-			c.stale[t] = append(c.stale[t], name)
-		}
-		slices.Sort(c.stale[t])
+		c.stale[t] = slices.Sorted(maps.Keys(c.drop[t]))
 	}
 	return c
+}
+
+// everythingElse compares what depends on no Service, and drops what nobody wants.
+func (c *change) everythingElse(t table) {
+	l := c.ledger
+	for _, skeleton := range l.compiler.skeleton(t, l.node, l.settings) {
+		c.want(t, skeleton)
+	}
+	for name := range l.chains[t] {
+		if !c.keep[t][name] {
+			c.drop[t][name] = true
+		}
+	}
 }
 
 func (c *change) empty() bool {
@@ -88,33 +93,14 @@ func (c *change) exists(t table, name string) bool {
 		return true
 	}
 	_, written := c.ledger.chains[t][name]
-	return written && !c.drop[t][name]
+	return written && !c.all && !c.drop[t][name]
 }
 
-func (c *change) dropUnwanted(t table, which func(name string) bool) {
-	for name := range c.ledger.chains[t] {
-		if !c.keep[t][name] && which(name) {
-			c.drop[t][name] = true
-		}
-	}
-}
-
-// isTrunk reports whether a chain is one of those that lead to groups.
-func isTrunk(name string) bool {
-	return name == servicesChain || name == nodePortsChain || name == hairpinChain ||
-		strings.HasPrefix(name, prefix+"S-") && len(name) == len(group{}.branchChain())
-}
-
-// trees makes the chains that lead to the groups' chains.
-func (c *change) trees(t table, all bool) {
-	touched := map[uint16]bool{}
-	for _, g := range c.groups {
-		if g.kind == services {
-			touched[g.branch] = true
-		}
-	}
+// trunk makes the chains that lead to the groups' chains.
+func (c *change) trunk(t table) {
+	l := c.ledger
 	for b := range uint16(fanOut) {
-		if all || touched[b] {
+		if c.touches(func(g group) bool { return g.kind == services && g.branch == b }) {
 			c.branch(t, b)
 		}
 	}
@@ -124,12 +110,21 @@ func (c *change) trees(t table, all bool) {
 			branches = append(branches, b)
 		}
 	}
-	l := c.ledger
-	c.nodePorts(t, all)
+	if c.touches(func(g group) bool { return g.kind == nodePorts }) {
+		c.nodePorts(t)
+	}
 	c.want(t, l.compiler.entrance(t, branches, l.nodePortAddrs(), l.node))
-	if t == natTable && (all || slices.ContainsFunc(c.groups, func(g group) bool { return g.kind == hairpins })) {
+	switch {
+	case t == filterTable:
+		c.want(t, healthChecks(l.health))
+	case c.touches(func(g group) bool { return g.kind == hairpins }):
 		c.hairpins()
 	}
+}
+
+// touches reports whether a group of some kind may have come or gone.
+func (c *change) touches(which func(group) bool) bool {
+	return c.all || slices.ContainsFunc(c.groups, which)
 }
 
 // branch makes the chain that tells leaves apart, or drops it if there is none.
@@ -148,10 +143,8 @@ func (c *change) branch(t table, b uint16) {
 	}
 }
 
-func (c *change) nodePorts(t table, all bool) {
-	if !all && !slices.ContainsFunc(c.groups, func(g group) bool { return g.kind == nodePorts }) {
-		return
-	}
+// nodePorts makes the chain that tells blocks of node ports apart.
+func (c *change) nodePorts(t table) {
 	var texts []string
 	for _, g := range c.ledger.groups() {
 		if g.kind == nodePorts && c.exists(t, g.chain()) {
@@ -183,12 +176,5 @@ func (c *change) done(t table) {
 		} else {
 			c.ledger.made[t][g] = names
 		}
-	}
-}
-
-// gone takes stale chains that were deleted out of the ledger.
-func (c *change) gone(t table) {
-	for _, name := range c.stale[t] {
-		delete(c.ledger.chains[t], name)
 	}
 }

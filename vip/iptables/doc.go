@@ -36,6 +36,7 @@
 //	                               SIGNPOST-UNASSIGNED refuses                (F-16)
 //	   filter FORWARD -> SIGNPOST-FORWARD   marked or translated: ACCEPT; pods' invalid: DROP
 //	   filter INPUT -> SIGNPOST-LOCALHOST   keeps others out of localhost (O-05)
+//	                   SIGNPOST-HEALTH-CHECKS   lets load balancers in    (F-09)
 //	                            |
 //	   nat POSTROUTING -> SIGNPOST-POSTROUTING
 //	     SIGNPOST-HAIRPIN       an endpoint that reached itself: MASQUERADE   (P-15)

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,8 +21,8 @@ import (
 // the machine's binaries.
 type runner interface {
 	// run feeds stdin to the command and returns what it wrote to its standard
-	// output. A command that ended with a status other than 0 is a *toolError.
-	run(ctx context.Context, stdin []byte, name string, args ...string) ([]byte, error)
+	// output and error. One that ended with a status other than 0 is a *toolError.
+	run(ctx context.Context, stdin []byte, name string, args ...string) (out, problems string, err error)
 	// find returns the path of a command.
 	find(name string) (string, error)
 	// randomFully reports whether an iptables can masquerade with random ports.
@@ -54,7 +56,7 @@ func (processes) randomFully(path string) (bool, error) {
 	return ipt.HasRandomFully(), nil
 }
 
-func (processes) run(ctx context.Context, stdin []byte, name string, args ...string) ([]byte, error) {
+func (processes) run(ctx context.Context, stdin []byte, name string, args ...string) (string, string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("no end after %s", runLimit))
 	defer cancel()
 	var out, problems bytes.Buffer
@@ -64,16 +66,16 @@ func (processes) run(ctx context.Context, stdin []byte, name string, args ...str
 	cmd.WaitDelay = pipeLimit
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("running %s: %w", cmd.Args[0], context.Cause(ctx))
+		return "", "", fmt.Errorf("running %s: %w", cmd.Args[0], context.Cause(ctx))
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return nil, &toolError{tool: cmd.Args[0], status: exit.ExitCode(), state: exit.String(), stderr: problems.String()}
+		return "", "", &toolError{tool: cmd.Args[0], status: exit.ExitCode(), state: exit.String(), stderr: problems.String()}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("running %s: %w", cmd.Args[0], err)
+		return "", "", fmt.Errorf("running %s: %w", cmd.Args[0], err)
 	}
-	return out.Bytes(), nil
+	return out.String(), problems.String(), nil
 }
 
 // toolError is a command that ran and said no.
@@ -84,16 +86,15 @@ type toolError struct {
 	stderr string
 }
 
-// excerpt bounds what an error repeats of a command's words.
-const excerpt = 300
-
-// Error tells how the command ended, and its last words.
+// Error tells how the command ended, and its words.
 func (e *toolError) Error() string {
 	words := strings.Join(strings.Fields(strings.ToValidUTF8(e.stderr, "?")), " ")
-	if len(words) > excerpt {
-		words = strings.ToValidUTF8(words[:excerpt], "") + "…"
-	}
-	return fmt.Sprintf("running %s: %s: %s", e.tool, e.state, words)
+	return fmt.Sprintf("running %s: %s: %s", filepath.Base(e.tool), e.state, shortened(words))
+}
+
+// Is says that a command without the privileges is [fs.ErrPermission].
+func (e *toolError) Is(target error) bool {
+	return target == fs.ErrPermission && strings.Contains(e.stderr, "Permission denied")
 }
 
 // The exit statuses of xtables' programs.
@@ -103,21 +104,25 @@ const (
 	statusBusy  = 4 // a lock or another resource: try again
 )
 
-// refusal reports whether the command looked at its input and said no to it, as
-// opposed to not being able to work at all. The legacy commands end with the
-// same status where they lack privileges.
+// refusal reports whether the command looked at its input and it, or the
+// kernel, said no, as opposed to not being able to work at all. With nf_tables
+// the kernel's refusal of a line has the status of a busy resource.
 func refusal(err error) (*toolError, bool) {
 	var e *toolError
-	if !errors.As(err, &e) || e.status != statusOther && e.status != statusUsage {
+	if !errors.As(err, &e) {
 		return nil, false
 	}
-	for _, other := range []string{"Permission denied", "Resource temporarily unavailable", "Memory allocation problem"} {
-		if strings.Contains(e.stderr, other) {
-			return nil, false
-		}
+	no := e.status == statusOther || e.status == statusUsage || e.status == statusBusy && lineFailed.MatchString(e.stderr)
+	for _, other := range []string{
+		"Permission denied", "Operation not permitted", "Resource temporarily unavailable", "Memory allocation problem",
+	} {
+		no = no && !strings.Contains(e.stderr, other)
 	}
-	return e, true
+	return e, no
 }
+
+// lineFailed is how the nf_tables commands tell what the kernel said to a line.
+var lineFailed = regexp.MustCompile(`(?m)line (\d+): (\w+ failed \(.*)$`)
 
 // lineNumber finds the lines that an error is about:
 //
@@ -136,17 +141,23 @@ func (e *toolError) lines() []int {
 	return numbers
 }
 
-// about returns what the command said of a line, or all that it said.
+// about returns what was said of a line, or all that was said.
 func (e *toolError) about(line int) error {
-	words := strings.Fields(e.stderr)
-	text := strings.Join(words, " ")
-	for l := range strings.Lines(e.stderr) {
-		if m := lineNumber.FindStringSubmatch(l); m != nil && m[1] == strconv.Itoa(line) && strings.Contains(l, "failed (") {
-			_, text, _ = strings.Cut(strings.TrimSpace(l), ": ")
+	text := strings.Join(strings.Fields(strings.ToValidUTF8(e.stderr, "?")), " ")
+	for _, m := range lineFailed.FindAllStringSubmatch(e.stderr, -1) {
+		if m[1] == strconv.Itoa(line) {
+			text = m[2]
 		}
 	}
+	return fmt.Errorf("%s refused a rule: %s", filepath.Base(e.tool), shortened(text))
+}
+
+// excerpt bounds what an error repeats of a command's words.
+const excerpt = 300
+
+func shortened(text string) string {
 	if len(text) > excerpt {
-		text = strings.ToValidUTF8(text[:excerpt], "") + "…"
+		return strings.ToValidUTF8(text[:excerpt], "") + "…"
 	}
-	return fmt.Errorf("%s refused a rule: %s", e.tool, text)
+	return text
 }

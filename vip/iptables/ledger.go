@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"signpost/vip"
 )
@@ -27,6 +26,7 @@ type ledger struct {
 	compiler compiler
 	node     *vip.Node
 	settings settings
+	health   []uint16 // health-check node ports
 
 	members  map[group]map[vip.Frontend]*vip.VirtualServer
 	hairpins map[group]map[netip.Addr]int // endpoints, with the number of servers that have them
@@ -147,8 +147,8 @@ func (l *ledger) compile(t table, g group) []chain {
 	return append([]chain{leaf}, own...)
 }
 
-// alone returns all rules that are a virtual server's own in a table, but those
-// that lead from one of its chains to another.
+// alone returns the rules of a virtual server in a table that lead to no chain
+// of ours: what the kernel may refuse is in them.
 func (l *ledger) alone(t table, v *vip.VirtualServer) []rule {
 	part := l.compiler.translate
 	if t == filterTable {
@@ -158,9 +158,7 @@ func (l *ledger) alone(t table, v *vip.VirtualServer) []rule {
 	for _, c := range chains {
 		rules = append(rules, c.rules...)
 	}
-	return slices.DeleteFunc(rules, func(r rule) bool {
-		return strings.Contains(r.text, "-g "+prefix) && !strings.Contains(r.text, "-g "+markChain)
-	})
+	return slices.DeleteFunc(rules, func(r rule) bool { return leadsToUs(r.text) })
 }
 
 // guards reports whether an address needs a rule that refuses its other ports:

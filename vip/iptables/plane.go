@@ -33,8 +33,9 @@ type step struct {
 var errDisturbed = errors.New("the tables are not as they were left")
 
 // increment carries out steps on tables that are known.
-func (p *plane) increment(ctx context.Context, steps []step) error {
+func (p *plane) increment(ctx context.Context, steps []step, health []uint16) error {
 	touched, undo := map[group]bool{}, []step(nil)
+	p.ledger.health = health
 	for _, s := range steps {
 		undo = append(undo, step{s.frontend, p.ledger.get(s.frontend)})
 		p.ledger.move(s.frontend, s.to, touched)
@@ -64,20 +65,51 @@ func (p *plane) carryOut(ctx context.Context, c *change) error {
 	return p.sweep(ctx, c)
 }
 
-// sweep deletes stale chains. Where somebody else's rule leads to one of them
-// (k/k#70615 "Too many links") they stay, empty: the next look tries again.
+// sweep deletes stale chains.
 func (p *plane) sweep(ctx context.Context, c *change) error {
 	for _, t := range tables {
-		if len(c.stale[t]) == 0 {
-			continue
-		}
-		err := p.commit(ctx, removal(t, c.stale[t], nil))
-		if _, refused := refusal(err); err != nil && !refused {
+		if err := p.remove(ctx, t, c.stale[t]); err != nil {
 			return err
 		}
-		c.gone(t)
 	}
 	return nil
+}
+
+// remove deletes chains. One that somebody else's rule leads to can't be
+// deleted (k/k#70615 "Too many links"): it stays, empty, until the next look.
+func (p *plane) remove(ctx context.Context, t table, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	err := p.commit(ctx, removal(t, names, nil))
+	_, refused := refusal(err)
+	switch {
+	case err == nil:
+		for _, name := range names {
+			delete(p.ledger.chains[t], name)
+		}
+		return nil
+	case !refused:
+		return err
+	}
+	if err := p.empty(ctx, t, names); err != nil || len(names) == 1 {
+		return err
+	}
+	half := len(names) / 2
+	if err := p.remove(ctx, t, names[:half]); err != nil {
+		return err
+	}
+	return p.remove(ctx, t, names[half:])
+}
+
+// empty takes all rules out of chains: they may lead to each other.
+func (p *plane) empty(ctx context.Context, t table, names []string) error {
+	chains := make([]chain, len(names))
+	for i, name := range names {
+		chains[i].name = name
+		p.ledger.chains[t][name] = chains[i].digest()
+	}
+	return p.commit(ctx, rewrite(t, chains, nil))
 }
 
 // commit writes one payload.
@@ -116,9 +148,7 @@ func (e *refusedError) culprits() map[vip.Frontend]error {
 // adopt makes the tables equal the wanted servers without knowing what they
 // hold: it looks, keeps what is right and writes the difference. Before is what
 // a frontend goes back to if the kernel refuses it.
-func (p *plane) adopt(ctx context.Context, node *vip.Node, steps []step, before func(vip.Frontend) *vip.VirtualServer, s settings, failed map[vip.Frontend]error) error {
-	s.randomFully = p.tool.randomFully
-	l := newLedger(p.family, node, s)
+func (p *plane) adopt(ctx context.Context, l *ledger, steps []step, before func(vip.Frontend) *vip.VirtualServer, failed map[vip.Frontend]error) error {
 	var jumps [len(tables)][]string
 	for _, t := range tables {
 		f, err := p.tool.look(ctx, t)

@@ -85,22 +85,27 @@ func (b *Backend) open(ctx context.Context) error {
 		}
 	}
 	for i, f := range []*family{ip4, ip6} {
-		p := &plane{family: f}
-		b.planes[i] = p
-		if p.tool, p.broken = locate(b.run, f, c.variant, c.plain); p.broken == nil {
-			p.broken = p.works(ctx)
-		}
-		if p.broken == nil {
-			p.lacks = p.missing(ctx)
-		}
+		b.planes[i] = &plane{family: f}
+		b.planes[i].try(ctx, b.run, c)
 	}
 	if err := b.planes[0].broken; err != nil && b.planes[1].broken != nil {
 		return err
 	}
-	b.variant = c.variant
+	b.variant, b.choice = c.variant, c
 	c.log(b.log)
 	b.warnOfBridges()
 	return nil
+}
+
+// try finds out whether the family's commands work, and what is missing. It can
+// be tried again.
+func (p *plane) try(ctx context.Context, run runner, c choice) {
+	if p.tool, p.broken = locate(run, p.family, c.variant, c.plain); p.broken == nil {
+		p.broken = errors.Join(p.tool.learn(p.family), p.works(ctx))
+	}
+	if p.broken == nil {
+		p.lacks = p.missing(ctx)
+	}
 }
 
 // works reports why the commands can't be used at all: a kernel without the

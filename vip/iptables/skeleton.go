@@ -1,6 +1,7 @@
 package iptables
 
 import (
+	"fmt"
 	"net/netip"
 
 	"signpost/vip"
@@ -18,6 +19,7 @@ const (
 	markChain        = prefix + "MARK"
 	forwardChain     = prefix + "FORWARD"
 	localhostChain   = prefix + "LOCALHOST"
+	healthChain      = prefix + "HEALTH-CHECKS"
 	refuseChain      = prefix + "REFUSE"
 	unassignedChain  = prefix + "UNASSIGNED"
 )
@@ -53,6 +55,7 @@ func jumpsOf(t table) []jump {
 	return []jump{
 		{"INPUT", first},
 		{"INPUT", "-j " + localhostChain},
+		{"INPUT", "-j " + healthChain},
 		{"FORWARD", first},
 		{"FORWARD", "-j " + forwardChain},
 		{"OUTPUT", first},
@@ -161,6 +164,16 @@ func answersOnLocalhost(node *vip.Node) bool {
 		}
 	}
 	return false
+}
+
+// healthChecks lets load balancers ask at health-check node ports where the
+// host lets nobody in by default (F-09).
+func healthChecks(ports []uint16) chain {
+	texts := make([]string, len(ports))
+	for i, port := range ports {
+		texts[i] = fmt.Sprintf("-p tcp -m tcp --dport %d %s", port, accept)
+	}
+	return static(healthChain, texts)
 }
 
 // entrance is where a table's walk through the tree begins: branches lists the

@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -19,7 +20,7 @@ const (
 // tool is one family's commands.
 type tool struct {
 	run         runner
-	variant     variant
+	suffix      variant // in the commands' names; empty: they bear none
 	save        string
 	restore     string
 	randomFully bool
@@ -30,27 +31,31 @@ var restoreArgs = []string{"--noflush", "--counters", "-w", "5", "-W", "100000"}
 
 // write carries out a payload: all of it or nothing.
 func (t *tool) write(ctx context.Context, payload []byte) error {
-	_, err := t.run.run(ctx, payload, t.restore, restoreArgs...)
+	_, _, err := t.run.run(ctx, payload, t.restore, restoreArgs...)
 	return err
 }
 
 // test has the commands look at a payload, with all that they ask the kernel
 // about its rules, and writes nothing.
 func (t *tool) test(ctx context.Context, payload []byte) error {
-	_, err := t.run.run(ctx, payload, t.restore, append(restoreArgs[:len(restoreArgs):len(restoreArgs)], "--test")...)
+	args := append(restoreArgs[:len(restoreArgs):len(restoreArgs)], "--test")
+	_, problems, err := t.run.run(ctx, payload, t.restore, args...)
+	if err == nil && strings.Contains(problems, "missing kernel module") {
+		err = &toolError{tool: t.restore, status: statusOther, state: "a warning", stderr: problems}
+	}
 	return err
 }
 
 // dump returns a table as iptables-save shows it.
 func (t *tool) dump(ctx context.Context, name table) (string, error) {
-	out, err := t.run.run(ctx, nil, t.save, "-t", name.String())
-	return string(out), err
+	out, _, err := t.run.run(ctx, nil, t.save, "-t", name.String())
+	return out, err
 }
 
 // dumpAll returns all tables that there are; asking makes none.
 func (t *tool) dumpAll(ctx context.Context) (string, error) {
-	out, err := t.run.run(ctx, nil, t.save)
-	return string(out), err
+	out, _, err := t.run.run(ctx, nil, t.save)
+	return out, err
 }
 
 // command is the name of a family's command: "ip6tables-nft-save".
@@ -68,23 +73,28 @@ func command(f *family, v variant, suffix string) string {
 // locate finds one family's commands of a variant; by names without it, where
 // a machine has but one.
 func locate(run runner, f *family, v variant, plain bool) (*tool, error) {
-	t := &tool{run: run, variant: v}
+	t := &tool{run: run, suffix: v}
 	if plain {
-		v = ""
+		t.suffix = ""
 	}
 	var err error
-	if t.save, err = run.find(command(f, v, "-save")); err != nil {
+	if t.save, err = run.find(command(f, t.suffix, "-save")); err != nil {
 		return nil, err
 	}
-	if t.restore, err = run.find(command(f, v, "-restore")); err != nil {
+	if t.restore, err = run.find(command(f, t.suffix, "-restore")); err != nil {
 		return nil, err
 	}
-	path, err := run.find(command(f, v, ""))
+	return t, nil
+}
+
+// learn finds out what the commands can do.
+func (t *tool) learn(f *family) error {
+	path, err := t.run.find(command(f, t.suffix, ""))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	t.randomFully, err = run.randomFully(path)
-	return t, err
+	t.randomFully, err = t.run.randomFully(path)
+	return err
 }
 
 // choice is the variant in use, and what it says of the other one.
@@ -101,7 +111,11 @@ type choice struct {
 func pickVariant(ctx context.Context, run runner) (choice, error) {
 	traces := map[variant]trace{}
 	for _, v := range []variant{nftVariant, legacyVariant} {
-		if t, ok := traceOf(ctx, run, v); ok {
+		t, works, err := traceOf(ctx, run, v)
+		if err != nil {
+			return choice{}, err
+		}
+		if works {
 			traces[v] = t
 		}
 	}
@@ -150,24 +164,30 @@ type trace struct {
 	rules      int
 }
 
-func traceOf(ctx context.Context, run runner, v variant) (trace, bool) {
+// traceOf reads a variant's tables, if its commands work here at all. An error
+// says that this can't be told now.
+func traceOf(ctx context.Context, run runner, v variant) (trace, bool, error) {
 	var t trace
-	found := false
+	works := false
 	for _, f := range []*family{ip4, ip6} {
 		tool, err := locate(run, f, v, false)
 		if err != nil {
-			continue
+			continue // not there
 		}
 		text, err := tool.dumpAll(ctx)
-		if err != nil {
-			continue
+		var no *toolError
+		switch {
+		case errors.As(err, &no) && (no.status == statusOther || no.status == statusUsage):
+			continue // not in this kernel
+		case err != nil:
+			return trace{}, false, err
 		}
-		found = true
+		works = true
 		t.hint = t.hint || strings.Contains(text, ":KUBE-IPTABLES-HINT ") || strings.Contains(text, ":KUBE-KUBELET-CANARY ")
 		t.ours = t.ours || strings.Contains(text, "\n:"+prefix)
 		t.rules += strings.Count(text, "\n-A ")
 	}
-	return t, found
+	return t, works, nil
 }
 
 // plainVariant says which variant the command iptables is.
@@ -176,12 +196,12 @@ func plainVariant(ctx context.Context, run runner) (choice, error) {
 	if err != nil {
 		return choice{}, err
 	}
-	out, err := run.run(ctx, nil, path, "--version")
+	out, _, err := run.run(ctx, nil, path, "--version")
 	if err != nil {
 		return choice{}, err
 	}
 	c := choice{variant: legacyVariant, why: "iptables is it", plain: true}
-	if strings.Contains(string(out), "nf_tables") {
+	if strings.Contains(out, "nf_tables") {
 		c.variant = nftVariant
 	}
 	return c, nil
