@@ -206,21 +206,27 @@ func (c *cache) keep(w dns.ResponseWriter, r *dns.Msg, hash uint64, key *cacheKe
 // excepted is within where an empty list means none.
 func excepted(name string, zones []string) bool { return len(zones) > 0 && within(name, zones) }
 
-// postpone keeps a failure from taking the place of an old answer that is
+// postpone keeps a worse answer from taking the place of an old one that is
 // still good for something (F4, RFC 8767 5): that one isn't refreshed for a
 // while instead.
-func (c *cache) postpone(hash uint64, key *cacheKey, failure *cacheEntry) bool {
-	if failure.kind != cacheFailure {
-		return false
-	}
-	old := c.store.find(hash, key)
+func (c *cache) postpone(hash uint64, key *cacheKey, e *cacheEntry) bool {
 	now := time.Now()
-	if old == nil || old.kind == cacheFailure || !c.usable(old, now) {
+	old := c.store.find(hash, key)
+	if old == nil || !c.outranks(old, e.kind) || !c.usable(old, now) {
 		return false
 	}
-	wait := max(failure.ttl, c.conf.Stale.Recheck)
+	wait := max(e.ttl, c.conf.Stale.Recheck)
 	old.retryAt.Store(int64(now.Add(wait).Sub(old.stored)))
 	return true
+}
+
+// outranks reports whether an old answer is better than a new one of this
+// kind.
+func (c *cache) outranks(old *cacheEntry, kind cacheKind) bool {
+	if kind == cacheFailure {
+		return old.kind != cacheFailure
+	}
+	return c.conf.Stale.PreferPositive && kind == cacheDenial && old.kind == cacheSuccess
 }
 
 // usable reports whether an answer may be given at this time: it is valid, or

@@ -62,6 +62,9 @@ type StaleConfig struct {
 	// TTL is what such answers carry, Recheck the least time between two
 	// attempts to refresh one.
 	TTL, Recheck time.Duration
+	// PreferPositive keeps an answer with records beside a later denial, and
+	// prefers it as long as it is good for anything.
+	PreferPositive bool
 }
 
 // The defaults and limits of CoreDNS's cache.

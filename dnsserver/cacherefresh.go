@@ -66,7 +66,7 @@ func (c *cache) verify(w dns.ResponseWriter, r *dns.Msg, hash uint64, key *cache
 	case <-queryContext(w).Done():
 		return nil
 	}
-	if f.entry == nil || f.entry.kind == cacheFailure {
+	if f.entry == nil || c.outranks(e, f.entry.kind) {
 		return nil
 	}
 	return f.entry

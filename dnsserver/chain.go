@@ -49,7 +49,7 @@ func (s *Server) chain(b *Block, cfg Config, c *cache, life *lifetime) (dns.Hand
 	made := built{errs: errs}
 	links := []middleware{
 		made.link(errorLog(b, cfg.Log, life)),
-		queryLog(b.Log, cfg.Log),
+		queryLog(b.Logs, cfg.Log),
 		made.link(s.rateLimit(b.RateLimit)),
 		s.local(b.Local),
 		made.link(s.dns64(b.DNS64)),

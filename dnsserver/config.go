@@ -85,8 +85,8 @@ type Block struct {
 	Metrics bool
 	// Errors logs failed queries.
 	Errors bool
-	// Log, when it isn't nil, writes a query log.
-	Log *LogConfig
+	// Logs are query logs; the first that wants a query writes it.
+	Logs []LogConfig
 	// LoadBalance, when it isn't nil, shuffles the addresses of answers.
 	LoadBalance *LoadBalanceConfig
 	// RateLimit bounds what one client gets; nil: nothing does.

@@ -30,25 +30,34 @@ const (
 )
 
 // queryLog writes a line for each query once it is answered.
-func queryLog(cfg *LogConfig, log *slog.Logger) middleware {
-	if cfg == nil {
+func queryLog(configs []LogConfig, log *slog.Logger) middleware {
+	if len(configs) == 0 {
 		return nil
 	}
-	names := make([]string, len(cfg.Names))
-	for i, name := range cfg.Names {
-		names[i] = dns.CanonicalName(name)
+	logs := make([]oneLog, len(configs))
+	for i, cfg := range configs {
+		cfg.Names = canonical(cfg.Names)
+		logs[i] = oneLog{cfg, parseLogFormat(cfg.Format)}
 	}
-	format := parseLogFormat(cfg.Format)
 	return func(next dns.Handler) dns.Handler {
 		return dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
 			next.ServeDNS(w, r)
 			q := queryOf(w)
-			if q == nil || q.internal || !q.written || !within(r.Question[0].Name, names) || !cfg.wants(q) {
+			if q == nil || q.internal || !q.written {
 				return
 			}
-			log.Info(format.line(q, r))
+			at := slices.IndexFunc(logs, func(l oneLog) bool { return within(r.Question[0].Name, l.Names) && l.wants(q) })
+			if at >= 0 {
+				log.Info(logs[at].format.line(q, r))
+			}
 		})
 	}
+}
+
+// oneLog is a log with its format parsed.
+type oneLog struct {
+	LogConfig
+	format logFormat
 }
 
 // within reports whether a name lies in one of the domains; with none given it

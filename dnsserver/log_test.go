@@ -50,7 +50,7 @@ func TestQueryLog(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			line := logOf(t, func(l *slog.Logger) middleware { return queryLog(&tt.cfg, l) }, "a.example.", rcodeHandler(dns.RcodeNameError))
+			line := logOf(t, func(l *slog.Logger) middleware { return queryLog([]LogConfig{tt.cfg}, l) }, "a.example.", rcodeHandler(dns.RcodeNameError))
 			_, msg, _ := strings.Cut(strings.TrimSpace(line), "msg=")
 			msg = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(msg, `"`), `"`), `\"`, `"`)
 			if !regexp.MustCompile(tt.want).MatchString(msg) {

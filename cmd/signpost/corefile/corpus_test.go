@@ -70,14 +70,23 @@ func outcome(c *Config, err error) string {
 			fmt.Fprintf(&b, " bind %q except %q", s.Bind, s.BindExcept)
 		}
 		fmt.Fprintf(&b, "\n  errors=%t metrics=%t loadbalance=%t\n", s.Block.Errors, s.Block.Metrics, s.Block.LoadBalance != nil)
-		if s.Block.Log != nil {
-			fmt.Fprintf(&b, "  log %+v\n", *s.Block.Log)
+		for _, q := range s.Block.Logs {
+			fmt.Fprintf(&b, "  log %+v\n", q)
 		}
 		if k := s.Cluster; k != nil {
 			shown := k.DNS
 			fmt.Fprintf(&b, "  selects %t %t\n", shown.Labels != nil, shown.NamespaceLabels != nil)
 			shown.Labels, shown.NamespaceLabels = nil, nil
 			fmt.Fprintf(&b, "  kubernetes %+v startup=%s api=%+v\n", shown, k.StartupTimeout, k.API)
+		}
+		for _, rule := range s.Block.Consolidate {
+			fmt.Fprintf(&b, "  consolidate %+v\n", rule)
+		}
+		if s.Block.Loop {
+			fmt.Fprintln(&b, "  loop")
+		}
+		if s.Block.Cache != nil {
+			fmt.Fprintf(&b, "  cache %+v\n", *s.Block.Cache)
 		}
 		for _, f := range s.Block.Forwards {
 			fmt.Fprintf(&b, "  forward %+v\n", f)

@@ -1,6 +1,8 @@
 package corefile
 
 import (
+	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -66,16 +68,54 @@ func (b *builder) reload(s *scan) {
 	b.config.Reload = r
 }
 
-// errors reads "errors". Its options are not built yet.
+// errors reads "errors { consolidate DURATION REGEXP [LEVEL] [show_first]; stacktrace }".
+// The stack of a panic is logged in any case.
 func (b *builder) errors(s *scan) {
 	s.noArgs()
-	s.options(laterOptions("consolidate", "stacktrace"))
+	s.options(map[string]func(*scan){
+		"consolidate": func(o *scan) { b.consolidate(o) },
+		"stacktrace":  func(o *scan) { o.noArgs() },
+	})
 	b.server.Block.Errors = true
 }
 
-// log reads "log [NAME…] [FORMAT] { class CLASS… }".
+var levels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warning": slog.LevelWarn, "error": slog.LevelError,
+}
+
+// consolidate reads one option of errors.
+func (b *builder) consolidate(o *scan) {
+	const want = "DURATION REGEXP [LEVEL] [show_first]"
+	if !o.count(2, 4, want) {
+		return
+	}
+	rule := dnsserver.ConsolidateRule{
+		Every: o.durationArg(o.args[0], time.Millisecond, longest), Pattern: o.args[1], Level: slog.LevelError,
+	}
+	if _, err := regexp.Compile(rule.Pattern); err != nil || len(rule.Pattern) > maxPattern {
+		o.argError(rule.Pattern, "a regular expression of at most 10000 characters")
+	}
+	rest := o.args[2:]
+	if n := len(rest); n > 0 && rest[n-1] == "show_first" {
+		rule.ShowFirst, rest = true, rest[:n-1]
+	}
+	if len(rest) > 0 {
+		level, known := levels[rest[0]]
+		if !known || len(rest) > 1 {
+			o.argError(strings.Join(rest, " "), "one of debug, info, warning, error, then show_first or nothing")
+		}
+		rule.Level = level
+	}
+	b.server.Block.Consolidate = append(b.server.Block.Consolidate, rule)
+}
+
+// maxPattern is CoreDNS's limit.
+const maxPattern = 10_000
+
+// log reads "log [NAME…] [FORMAT] { class CLASS… }". Of several in a block, the
+// first that fits a query logs it.
 func (b *builder) log(s *scan) {
-	q := &dnsserver.LogConfig{}
+	q := dnsserver.LogConfig{}
 	names := s.args
 	if n := len(names); n > 0 && isFormat(names[n-1]) {
 		q.Format, names = names[n-1], names[:n-1]
@@ -84,7 +124,7 @@ func (b *builder) log(s *scan) {
 	s.options(map[string]func(*scan){
 		"class": func(o *scan) { q.Classes = o.someOf("all", "denial", "error", "success") },
 	})
-	b.server.Block.Log = q
+	b.server.Block.Logs = append(b.server.Block.Logs, q)
 }
 
 // isFormat tells a log format from a zone, as CoreDNS does: by its braces.
