@@ -54,15 +54,6 @@ func (c *change) everythingElse(t table) {
 	}
 }
 
-func (c *change) empty() bool {
-	for _, t := range tables {
-		if len(c.writes[t])+len(c.jumps[t])+len(c.stale[t]) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func (c *change) compile(t table, g group) {
 	var names []string
 	for _, ch := range c.ledger.compile(t, g) {

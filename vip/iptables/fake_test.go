@@ -109,8 +109,10 @@ func (f *fakeTables) restore(tool, text string) error {
 }
 
 func refusedLine(tool string, number int, why string) error {
-	return &toolError{tool: tool + "-restore", status: statusOther, state: "exit status 1",
-		stderr: fmt.Sprintf("%s-restore v1.8.9 (nf_tables): \nline %d: RULE_APPEND failed (%s): rule in chain X\n", tool, number, why)}
+	return &toolError{
+		tool: tool + "-restore", status: statusBusy, state: "exit status 4",
+		stderr: fmt.Sprintf("%s-restore v1.8.9 (nf_tables): \nline %d: RULE_APPEND failed (%s): rule in chain X\n", tool, number, why),
+	}
 }
 
 func carryOut(chains map[string][]string, line string) error {

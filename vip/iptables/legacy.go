@@ -60,7 +60,7 @@ func (f *family) tableSize(t table) (entries, size uint32, err error) {
 	case errors.Is(errno, unix.ENOENT), errors.Is(errno, unix.ENOPROTOOPT):
 		return 0, 0, nil
 	case errno != 0:
-		return 0, 0, errno
+		return 0, 0, fmt.Errorf("reading a socket option: %w", errno)
 	}
 	return i.entries, i.size, nil
 }
