@@ -299,6 +299,59 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
+// What is too much for one transaction takes several: in the end it is the same.
+func TestBatches(t *testing.T) {
+	viptest.InNamespace(t)
+	small, large := worldOf(t, smallWorld), worldOf(t, largeWorld)
+	for _, size := range []int{1, 2, 5} {
+		b := newBackend(t)
+		b.batch = size
+		var have *vip.State
+		for _, want := range []*vip.State{small, large, small, large} {
+			mustApply(t, b, have, want)
+			have = want
+			if got, want := mustLook(t), mustLookOf(t, want); got != want {
+				t.Errorf("%d frontends at once: the kernel holds\n%s\nwant\n%s", size, got, want)
+			}
+		}
+		if err := b.Cleanup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// X19: 200 addresses for 500 node ports are 700 elements.
+func TestNodePortsTimesAddresses(t *testing.T) {
+	viptest.InNamespace(t)
+	text := strings.TrimSpace(nodeLine)
+	for i := range 200 {
+		text += fmt.Sprintf(" nodeports=10.9.%d.%d", i/100, i%100)
+	}
+	for i := range 500 {
+		text += fmt.Sprintf("\nservice a/s%d type=NodePort ips=10.96.%d.%d ports=80->%d\nslice s ports=8080\nendpoint 172.16.0.1 node=n1", i, 1+i/250, i%250, 30000+i)
+	}
+	want := worldOf(t, text)
+	mustApply(t, newBackend(t), nil, want)
+	held := memory(t, want)
+	ports, addresses := 0, 0
+	for s := range held.shared {
+		if s.set == setsOf[ip4].nodePortAddrs {
+			addresses++
+		}
+	}
+	for f := range held.entries {
+		if f.IsNodePort() {
+			ports++
+		}
+	}
+	if ports != 500 || addresses != 201 {
+		t.Errorf("%d node ports on %d addresses", ports, addresses)
+	}
+	if got, want := mustLook(t), held.String(); got != want {
+		t.Error("the kernel holds something else")
+	}
+}
+
 // A node's own settings change while it runs: what depends on them follows.
 func TestNodeChanges(t *testing.T) {
 	viptest.InNamespace(t)

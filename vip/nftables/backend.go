@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type Backend struct {
 	ledger *ledger // nil: the kernel's state is not known
 	fresh  bool    // the next transaction has to make the table
 	stuck  map[vip.Frontend]error
+	batch  int // frontends of one transaction; 0: batchSize
 
 	node     *vip.Node // that the chains are made for
 	settled  uint32    // the ruleset's generation after our last transaction or look
@@ -148,8 +150,8 @@ func (b *Backend) try(ctx context.Context, steps []step, node *vip.Node, failed 
 	if len(steps) == 0 {
 		return nil
 	}
-	if len(steps) > batchSize {
-		return errors.Join(b.try(ctx, steps[:batchSize], node, failed), b.try(ctx, steps[batchSize:], node, failed))
+	if most := cmp.Or(b.batch, batchSize); len(steps) > most {
+		return errors.Join(b.try(ctx, steps[:most], node, failed), b.try(ctx, steps[most:], node, failed))
 	}
 	t, undo := b.ledger.plan(steps, node.Detector)
 	b.createFirst(t, node)
