@@ -18,6 +18,7 @@ type plane struct {
 	ledger *ledger // nil: what the tables hold is not known
 	stuck  map[vip.Frontend]error
 	writes uint32 // commits made since the last reset; see stamp.go
+	shown  dialect
 	// lacks says which kinds of virtual servers the kernel can't have here.
 	lacks lacks
 }
@@ -51,9 +52,20 @@ func (p *plane) increment(ctx context.Context, steps []step, health []uint16) er
 	return err
 }
 
-// carryOut writes a change: filter, then nat, then it deletes what is stale.
+// order is in which order the tables are written: filter before nat, so that no
+// packet is neither translated nor refused (T-03). Where nat has nothing of ours
+// yet it comes first: another mode may answer the addresses so far, and is to
+// do so until packets are translated; filter would refuse what is not.
+func (p *plane) order() []table {
+	if _, ours := p.ledger.chains[natTable][servicesChain]; !ours {
+		return []table{natTable, filterTable}
+	}
+	return []table{filterTable, natTable}
+}
+
+// carryOut writes a change table by table, then it deletes what is stale.
 func (p *plane) carryOut(ctx context.Context, c *change) error {
-	for _, t := range tables {
+	for _, t := range p.order() {
 		if len(c.writes[t])+len(c.jumps[t]) > 0 {
 			if err := p.commit(ctx, rewrite(t, c.writes[t], c.jumps[t])); err != nil {
 				return err
@@ -146,26 +158,32 @@ func (e *refusedError) culprits() map[vip.Frontend]error {
 }
 
 // adopt makes the tables equal the wanted servers without knowing what they
-// hold: it looks, keeps what is right and writes the difference. Before is what
-// a frontend goes back to if the kernel refuses it.
-func (p *plane) adopt(ctx context.Context, l *ledger, steps []step, before func(vip.Frontend) *vip.VirtualServer, failed map[vip.Frontend]error) error {
+// hold: it looks, keeps what is right and writes the difference. Previous is
+// what a frontend goes back to if the kernel refuses it.
+func (p *plane) adopt(ctx context.Context, l *ledger, steps []step, previous func(vip.Frontend) *vip.VirtualServer, failed map[vip.Frontend]error) error {
 	var jumps [len(tables)][]string
 	for _, t := range tables {
 		f, err := p.tool.look(ctx, t)
 		if err != nil {
 			return err
 		}
-		l.chains[t], jumps[t] = f.chains, f.repairs(jumpsOf(t))
+		l.chains[t], jumps[t] = p.shown.translated(f.chains), f.repairs(jumpsOf(t))
 	}
 	p.ledger = l
 	touched := map[group]bool{}
 	for _, step := range steps {
 		l.move(step.frontend, step.to, touched)
 	}
-	w := &writer{plane: p, before: before, wanted: wantedOf(steps), failed: map[vip.Frontend]error{}}
-	err := w.everything(ctx, jumps)
+	w := &writer{plane: p, before: previous, wanted: wantedOf(steps), failed: map[vip.Frontend]error{}}
+	before, writes := l.clone(), p.writes
+	if err := w.everything(ctx, jumps); err != nil {
+		return err
+	}
 	maps.Copy(failed, w.failed)
-	return err
+	if p.writes == writes {
+		return nil
+	}
+	return p.learn(ctx, before)
 }
 
 func wantedOf(steps []step) map[vip.Frontend]*vip.VirtualServer {
