@@ -2,7 +2,7 @@ package corefile
 
 import (
 	"cmp"
-	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -50,7 +50,7 @@ func Parse(file string, text []byte, o Options) (*Config, error) {
 
 // digest is over what is written, without where it is written.
 func digest(blocks []block, o Options) string {
-	h := sha256.New()
+	h := sha512.New()
 	fmt.Fprintln(h, o.Port)
 	for _, one := range blocks {
 		fmt.Fprintf(h, "block %q\n", one.keys)

@@ -26,9 +26,11 @@ func (s *Server) reload(ctx context.Context, config *corefile.Config) {
 		if s.current.Load().plane == nil {
 			s.premises.leave()
 		}
+		s.operations.reloadFailed.Inc()
 		s.log.Error("reloading failed: going on with the old configuration", "err", err)
 		return
 	}
+	s.operations.inForce(config)
 	s.log.Info("reloaded", "dns", fmt.Sprint(s.dns.Addrs()))
 }
 

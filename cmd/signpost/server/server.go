@@ -25,16 +25,17 @@ type Options struct {
 
 // Server is a running signpost. Start makes one, Run keeps it until its end.
 type Server struct {
-	options  Options
-	log      *slog.Logger
-	registry *prometheus.Registry
-	metrics  *metrics
-	dns      *dnsserver.Server
-	httpd    *httpd
-	admin    *adminServer
-	fleet    fleet
-	premises premises
-	failed   chan error // a part that can't go on
+	options    Options
+	log        *slog.Logger
+	registry   *prometheus.Registry
+	metrics    *metrics
+	operations *operations
+	dns        *dnsserver.Server
+	httpd      *httpd
+	admin      *adminServer
+	fleet      fleet
+	premises   premises
+	failed     chan error // a part that can't go on
 
 	// current is what is in force. Run replaces it; everyone may read it.
 	current atomic.Pointer[generation]
@@ -49,6 +50,7 @@ type Server struct {
 func Start(ctx context.Context, config *corefile.Config, o Options) (*Server, error) {
 	s := &Server{options: o, log: o.Log, registry: prometheus.NewRegistry(), failed: make(chan error, 1)}
 	s.metrics = newMetrics(s.registry, s, o.Version)
+	s.operations = newOperations(s.registry)
 	s.httpd = newHTTPD(o.Log)
 	s.fleet.log, s.premises.log = o.Log.With("part", "vip"), o.Log.With("part", "vip")
 	next, err := s.build(ctx, config, nil)
@@ -61,6 +63,7 @@ func Start(ctx context.Context, config *corefile.Config, o Options) (*Server, er
 		return nil, errors.Join(err, next.discard(nil))
 	}
 	s.current.Store(next)
+	s.operations.inForce(config)
 	next.start(s, nil)
 	return s, nil
 }
@@ -93,13 +96,17 @@ func (s *Server) open(ctx context.Context, g *generation) error {
 // that it is not ready, answers for the lameduck time, and drains. A value on
 // reload, or a change of what load returns, replaces the configuration.
 func (s *Server) Run(ctx context.Context, reload <-chan os.Signal, load func() (*corefile.Config, error)) error {
-	s.background.Go(func() { s.announceReady(ctx) })
-	watch := &watcher{load: load, log: s.log}
+	beside, stop := context.WithCancel(ctx)
+	defer stop()
+	s.background.Go(func() { s.announceReady(beside) })
+	s.background.Go(func() { s.watchHealth(beside) })
+	watch := &watcher{load: load, log: s.log, failed: s.operations.reloadFailed}
 	for {
 		select {
 		case <-ctx.Done():
 			return s.end(ctx)
 		case err := <-s.failed:
+			stop()
 			return errors.Join(err, s.end(ctx))
 		case signal := <-reload:
 			s.log.Info("reading the Corefile again", "signal", signal.String())
@@ -163,6 +170,7 @@ func (s *Server) end(ctx context.Context) error {
 type watcher struct {
 	load      func() (*corefile.Config, error)
 	log       *slog.Logger
+	failed    prometheus.Counter
 	lastError string
 }
 
@@ -178,6 +186,7 @@ func (w *watcher) timer(r corefile.Reload) <-chan time.Time {
 func (w *watcher) read() *corefile.Config {
 	config, err := w.load()
 	if err != nil {
+		w.failed.Inc()
 		w.log.Error("reloading failed: going on with the old configuration", "err", err)
 		return nil
 	}
@@ -191,6 +200,7 @@ func (w *watcher) changed(present *corefile.Config) *corefile.Config {
 	if err != nil {
 		if text := err.Error(); text != w.lastError {
 			w.lastError = text
+			w.failed.Inc()
 			w.log.Error("reloading failed: going on with the old configuration", "err", err)
 		}
 		return nil

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"signpost/cmd/signpost/corefile"
 )
 
@@ -15,7 +17,7 @@ func TestWatcher(t *testing.T) {
 	logs := &logBuffer{}
 	var text string
 	var failure error
-	w := &watcher{log: slog.New(slog.NewTextHandler(logs, nil)), load: func() (*corefile.Config, error) {
+	w := &watcher{failed: prometheus.NewCounter(prometheus.CounterOpts{}), log: slog.New(slog.NewTextHandler(logs, nil)), load: func() (*corefile.Config, error) {
 		if failure != nil {
 			return nil, failure
 		}

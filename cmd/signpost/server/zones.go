@@ -118,7 +118,7 @@ func ownAddrs(hosts []string) []netip.Addr {
 
 // dnsConfig is what the DNS server runs with.
 func (s *Server) dnsConfig(g *generation) dnsserver.Config {
-	return dnsserver.Config{Blocks: g.zones.blocks, Log: s.log.With("part", "dns"), Registerer: s.registry}
+	return dnsserver.Config{Blocks: g.zones.blocks, Log: s.log.With("part", "dns"), Registerer: s.registry, Fail: s.fail}
 }
 
 func (z *zones) start() {
