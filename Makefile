@@ -10,7 +10,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo un
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: build run test check lint fmt fuzz integration integration-ipvs bench lab lab-exec lab-down clean help
+.PHONY: build run test check lint fmt fuzz integration integration-ipvs bench bench-dns lab lab-exec lab-down clean help
 
 build: ## build bin/signpost and bin/echo (the examples' backend)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -47,6 +47,9 @@ integration-ipvs: ## run the tests of IPVS in a guest kernel that has it; builds
 
 bench: ## run the benchmarks BENCH (.) for BENCHTIME (1s) each, COUNT times, for benchstat
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count=$(COUNT) ./...
+
+bench-dns: build ## compare with CoreDNS and with a bare loop, BENCHDNS=-short for a minute of it; needs dnsperf
+	$(GO) run ./integration/bench-dns $(BENCHDNS)
 
 lab: build ## start a small cluster out of network namespaces and say what to try; needs root
 	$(GO) run ./integration/lab/cmd/lab up $(LABFLAGS)

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+)
+
+// configuration makes the Corefile of a flavour. The source is the line that
+// only one of the two servers knows: where its objects come from.
+type configuration struct {
+	port, metrics int
+	// inside is a line of the kubernetes block, outside one of the server's.
+	inside, outside string
+	upstream        string
+}
+
+// corefile writes it out.
+func (c configuration) corefile(flavour string) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line(".:%d {", c.port)
+	line("    bind 127.0.0.1\n    errors")
+	if c.outside != "" {
+		line("    %s", c.outside)
+	}
+	line("    kubernetes cluster.local in-addr.arpa ip6.arpa {")
+	if c.inside != "" {
+		line("        %s", c.inside)
+	}
+	line("        pods insecure\n        fallthrough in-addr.arpa ip6.arpa\n        ttl 30\n    }")
+	line("    prometheus 127.0.0.1:%d\n    loadbalance", c.metrics)
+	switch flavour {
+	case cached:
+		line("    forward . %s\n    cache 30", c.upstream)
+	case kubeadm:
+		line("    forward . %s {\n        max_concurrent 1000\n    }", c.upstream)
+		line("    cache 30 {\n        disable success cluster.local\n        disable denial cluster.local\n    }")
+		line("    loop\n    reload")
+	}
+	line("}")
+	return b.String()
+}
+
+// freePort returns a port that nobody uses at the moment, for UDP or TCP.
+func freePort(ctx context.Context) (int, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	if err := ln.Close(); err != nil {
+		return 0, fmt.Errorf("looking for a free port: %w", err)
+	}
+	return port, nil
+}
