@@ -27,6 +27,8 @@ type runner interface {
 	find(name string) (string, error)
 	// randomFully reports whether an iptables can masquerade with random ports.
 	randomFully(path string) (bool, error)
+	// generation returns the number of transactions that nf_tables has committed.
+	generation(ctx context.Context) (uint32, error)
 }
 
 const (
@@ -55,6 +57,8 @@ func (processes) randomFully(path string) (bool, error) {
 	}
 	return ipt.HasRandomFully(), nil
 }
+
+func (processes) generation(ctx context.Context) (uint32, error) { return generation(ctx) }
 
 func (processes) run(ctx context.Context, stdin []byte, name string, args ...string) (string, string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("no end after %s", runLimit))

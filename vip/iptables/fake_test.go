@@ -13,7 +13,7 @@ import (
 // refuses what they refuse. One family's commands of one variant share tables.
 type fakeTables struct {
 	tables map[string]map[string][]string // command and table: chain: rules
-	writes int
+	writes uint32
 	// fail lets a command fail before it does anything; nil: none fails.
 	fail func(command string, args []string, stdin string) error
 }
@@ -22,6 +22,9 @@ func newFakeTables() *fakeTables { return &fakeTables{tables: map[string]map[str
 
 func (f *fakeTables) find(name string) (string, error)      { return name, nil }
 func (f *fakeTables) randomFully(path string) (bool, error) { return true, nil }
+
+// generation counts writes, as the kernel does.
+func (f *fakeTables) generation(context.Context) (uint32, error) { return f.writes, nil }
 
 func (f *fakeTables) run(ctx context.Context, stdin []byte, name string, args ...string) (string, string, error) {
 	if f.fail != nil {

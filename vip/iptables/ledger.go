@@ -2,6 +2,7 @@ package iptables
 
 import (
 	"crypto/sha256"
+	"hash"
 	"maps"
 	"net/netip"
 	"slices"
@@ -10,15 +11,34 @@ import (
 )
 
 // digest stands for a chain's text.
-type digest [16]byte
+type digest struct {
+	sum   [sha256.Size]byte
+	rules int
+}
 
 func (c chain) digest() digest {
-	sum := sha256.New()
+	s := newSummer()
 	for _, r := range c.rules {
-		sum.Write([]byte(r.text + "\n"))
+		s.add(r.text)
 	}
-	return digest(sum.Sum(nil))
+	return s.digest()
 }
+
+// summer makes a digest of rules.
+type summer struct {
+	hash  hash.Hash
+	rules int
+}
+
+func newSummer() *summer { return &summer{hash: sha256.New()} }
+
+func (s *summer) add(rule string) {
+	s.hash.Write([]byte(rule))
+	s.hash.Write([]byte{'\n'})
+	s.rules++
+}
+
+func (s *summer) digest() digest { return digest{[sha256.Size]byte(s.hash.Sum(nil)), s.rules} }
 
 // ledger is what one family's tables hold: the virtual servers, and the chains
 // that were written for them.

@@ -2,9 +2,7 @@ package iptables
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"hash"
 	"slices"
 	"strings"
 )
@@ -32,7 +30,7 @@ func (t *tool) look(ctx context.Context, name table) (*found, error) {
 // nothing is concluded from half a table (X07).
 func parse(text string) (*found, error) {
 	f := &found{chains: map[string]digest{}, foreign: map[string][]string{}}
-	sums := map[string]hash.Hash{}
+	sums := map[string]*summer{}
 	complete := true
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
@@ -43,11 +41,11 @@ func parse(text string) (*found, error) {
 			complete = true
 		case strings.HasPrefix(line, ":"+prefix):
 			name, _, _ := strings.Cut(line[1:], " ")
-			sums[name] = sha256.New()
+			sums[name] = newSummer()
 		case strings.HasPrefix(line, "-A "):
 			name, rule, _ := strings.Cut(line[len("-A "):], " ")
 			if sum, ours := sums[name]; ours {
-				sum.Write([]byte(rule + "\n"))
+				sum.add(rule)
 			} else {
 				f.foreign[name] = append(f.foreign[name], rule)
 			}
@@ -57,7 +55,7 @@ func parse(text string) (*found, error) {
 		return nil, fmt.Errorf("its dump has no end")
 	}
 	for name, sum := range sums {
-		f.chains[name] = digest(sum.Sum(nil))
+		f.chains[name] = sum.digest()
 	}
 	return f, nil
 }

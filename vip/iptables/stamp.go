@@ -31,7 +31,7 @@ func (b *Backend) stamp(ctx context.Context) (stamp, error) {
 	if b.variant == legacyVariant {
 		return b.legacyStamp()
 	}
-	g, err := generation(ctx)
+	g, err := b.run.generation(ctx)
 	return stamp{generation: g, known: true}, err
 }
 

@@ -171,7 +171,7 @@ func (f *follower) foreign(ctx context.Context) bool {
 	}
 	others := slices.ContainsFunc(f.pending, func(id uint32) bool { return !f.backend.ours(id) })
 	if f.missed {
-		now, err := generation(ctx)
+		now, err := f.backend.run.generation(ctx)
 		others = err != nil || !f.backend.undisturbed(stamp{generation: now, known: true})
 	}
 	f.pending, f.missed, f.first = nil, false, time.Time{}
