@@ -61,8 +61,9 @@ func (t *tool) cleanup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, part := range byTable(text) {
-		f, err := parse(part)
+	parts := byTable(text)
+	for _, name := range tables { // filter first: it would refuse what nat no longer translates
+		f, err := parse(parts[name])
 		if err != nil {
 			return fmt.Errorf("reading table %q: %w", name, err)
 		}
