@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"signpost/discovery"
 )
 
 // Breakage is what another program may do to a dataplane (X02, X03).
@@ -65,7 +67,7 @@ func (r *runner) heal(t *testing.T) {
 // suite can tell, what is in the kernel.
 func (r *runner) whole(t *testing.T, probes []probe, contents string) error {
 	for _, p := range probes {
-		if err := r.checkOne(t.Context(), p); err != nil {
+		if err := r.tryAlone(t.Context(), p); err != nil {
 			return err
 		}
 	}
@@ -73,6 +75,15 @@ func (r *runner) whole(t *testing.T, probes []probe, contents string) error {
 		return fmt.Errorf("the kernel holds\n%s\nwant\n%s", now, contents)
 	}
 	return nil
+}
+
+// tryAlone sends a probe and waits no longer than for an answer to its first
+// packet: what is lost in the meantime would be sent again after a second.
+func (r *runner) tryAlone(ctx context.Context, p probe) error {
+	if p.To.Protocol == discovery.SCTP {
+		defer r.site.alone(p)()
+	}
+	return r.try(ctx, p, silence)
 }
 
 // until tries until there is no error, at most for the time that healing may

@@ -175,6 +175,11 @@ func (c *cluster) hear(ctx context.Context, host, network, to string) (string, e
 		return "", err
 	}
 	defer conn.Close()
+	return c.say(ctx, conn)
+}
+
+// say says hello and returns the answer.
+func (c *cluster) say(ctx context.Context, conn net.Conn) (string, error) {
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
 		return "", err

@@ -1,0 +1,62 @@
+package lab
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	nft "github.com/google/nftables"
+	"github.com/google/nftables/expr"
+)
+
+// A first packet that is lost is counted, and one that arrives is not.
+func TestRetransmissions(t *testing.T) {
+	l := build(t, Default(false), Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	count := func() uint32 {
+		t.Helper()
+		c, err := l.Dial(ctx, "pod-a", "tcp", "172.16.85.11:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		n, err := Retransmissions(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := count(); n != 0 {
+		t.Errorf("%d retransmissions where nothing is lost", n)
+	}
+	table := &nft.Table{Name: "lossy", Family: nft.TableFamilyINet}
+	if err := l.RunIn("node-a", func() error { return loseOne(table) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(); n != 1 {
+		t.Errorf("%d retransmissions of a first packet that is lost once", n)
+	}
+	if _, err := Retransmissions(&net.UDPConn{}); err == nil {
+		t.Error("of UDP: want an error")
+	}
+}
+
+// loseOne drops the first packet that passes.
+func loseOne(table *nft.Table) error {
+	conn, err := nft.New()
+	if err != nil {
+		return err
+	}
+	conn.AddTable(table)
+	chain := conn.AddChain(&nft.Chain{
+		Name: "forward", Table: table, Type: nft.ChainTypeFilter,
+		Hooknum: nft.ChainHookForward, Priority: nft.ChainPriorityFilter,
+	})
+	conn.AddRule(&nft.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+		&expr.Limit{Type: expr.LimitTypePkts, Rate: 1, Unit: expr.LimitTimeDay, Burst: 0},
+		&expr.Verdict{Kind: expr.VerdictDrop},
+	}})
+	return conn.Flush()
+}
