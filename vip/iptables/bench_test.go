@@ -124,3 +124,29 @@ func BenchmarkPayload(b *testing.B) {
 		b.SetBytes(int64(len(rewrite(natTable, c.writes[natTable], nil).end())))
 	}
 }
+
+// BenchmarkManyEndpoints takes one of 10,000 endpoints from a service and gives
+// it back (X19).
+func BenchmarkManyEndpoints(b *testing.B) {
+	for _, v := range variants {
+		b.Run(string(v), func(b *testing.B) {
+			viptest.InNamespace(b)
+			endpoints := make([]vip.Endpoint, 10_000)
+			for i := range endpoints {
+				endpoints[i].AddrPort = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 128, byte(i >> 8), byte(i)}), 8080)
+			}
+			state := func(endpoints []vip.Endpoint) *vip.State {
+				v := &vip.VirtualServer{Frontend: frontend("10.96.0.1:80"), Cluster: endpoints}
+				return vip.NewState(testNode, &vip.ServicePlan{Servers: []*vip.VirtualServer{v}})
+			}
+			all, less := state(endpoints), state(endpoints[1:])
+			backend := newBackend(b, v)
+			mustApply(b, backend, nil, all)
+			have, want := all, less
+			for b.Loop() {
+				mustApply(b, backend, have, want)
+				have, want = want, have
+			}
+		})
+	}
+}
