@@ -194,7 +194,7 @@ func gone(t *testing.T, what string, is func() bool) {
 }
 
 // modeChanges are all that this machine's kernel can go through.
-var modeChanges = []string{"userspace", "nftables", "iptables", "nftables", "iptables", "userspace", "nftables"}
+var modeChanges = []string{"userspace", "iptables", "nftables", "iptables", "userspace", "nftables"}
 
 // TestModeChange is X22: a reload changes the mode, again and again, while a
 // client makes connections all the time. None of them fails.
