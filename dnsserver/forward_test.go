@@ -7,62 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
-
-// scripted is an upstream that replies by a script to what it is asked.
-type scripted struct {
-	addr     netip.AddrPort
-	udp, tcp atomic.Int32 // how often it was asked
-	last     atomic.Pointer[dns.Msg]
-}
-
-// newScripted starts an upstream; the script's replies are sent in order, none
-// means silence. They are changed as little as the library allows.
-func newScripted(t testing.TB, script func(r *dns.Msg, tcp bool) []*dns.Msg) *scripted {
-	t.Helper()
-	up := &scripted{}
-	handler := dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
-		_, tcp := w.RemoteAddr().(*net.TCPAddr)
-		if tcp {
-			up.tcp.Add(1)
-		} else {
-			up.udp.Add(1)
-		}
-		up.last.Store(r)
-		for _, m := range script(r, tcp) {
-			_ = w.WriteMsg(m)
-		}
-	})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	up.addr = ln.Addr().(*net.TCPAddr).AddrPort()
-	pc, err := net.ListenPacket("udp", up.addr.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, srv := range []*dns.Server{{Listener: ln, Handler: handler}, {PacketConn: pc, Handler: handler, UDPSize: 4096}} {
-		done, up := make(chan struct{}), make(chan struct{})
-		srv.NotifyStartedFunc = func() { close(up) }
-		go func() {
-			defer close(done)
-			_ = srv.ActivateAndServe()
-		}()
-		<-up
-		t.Cleanup(func() {
-			_ = srv.Shutdown()
-			<-done
-		})
-	}
-	return up
-}
 
 // good is the reply that a sane upstream sends.
 func good(t testing.TB, r *dns.Msg, records ...string) *dns.Msg {

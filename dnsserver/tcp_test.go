@@ -2,9 +2,11 @@ package dnsserver
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -254,17 +256,24 @@ func TestTCPSlowReader(t *testing.T) {
 	t.Parallel()
 	cfg := configFor()
 	cfg.TCP.Write = 50 * time.Millisecond
-	s := startWith(t, cfg, static(t, many(4000)...))
+	// Few large records: the replies are to be costly for the connection, not
+	// to make.
+	text := strings.Repeat(`"`+strings.Repeat("x", 250)+`" `, 4)
+	records := make([]string, 60)
+	for i := range records {
+		records[i] = fmt.Sprintf(`@ 5 IN TXT "%d" %s`, i, text)
+	}
+	s := startWith(t, cfg, static(t, records...))
 	c := dialTCP(t, addrOf(s))
 	_ = c.SetReadBuffer(4096)
-	query := frame(pack(t, askFor("www.example.", dns.TypeA)))
-	for range 1000 { // 64 MB of replies
+	query := frame(pack(t, askFor("www.example.", dns.TypeTXT)))
+	for range 1000 { // 60 MB of replies
 		if _, err := c.Write(query); err != nil {
 			break
 		}
 	}
 	waitConns(t, s, 0)
-	if m := queryUDP(t, addrOf(s), askFor("www.example.", dns.TypeA)); !m.Truncated {
+	if m := queryUDP(t, addrOf(s), askFor("www.example.", dns.TypeTXT)); !m.Truncated {
 		t.Errorf("server doesn't answer others: %v", m)
 	}
 }
