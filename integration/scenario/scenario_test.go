@@ -8,16 +8,55 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"signpost/vip/viptest"
 )
 
 func TestNftables(t *testing.T)  { scenarios(t, "nftables") }
 func TestUserspace(t *testing.T) { scenarios(t, "userspace") }
+
+func TestIptables(t *testing.T) {
+	needMode(t, "iptables", "REQUIRE_IPTABLES")
+	scenarios(t, "iptables")
+}
+
+// TestIPVS needs a kernel with IPVS; "make integration-ipvs" has one.
+func TestIPVS(t *testing.T) {
+	needMode(t, "ipvs", "REQUIRE_IPVS")
+	scenarios(t, "ipvs")
+}
+
+// needMode skips where the program says that it can't run a mode, with its
+// reason; with a variable in the environment, it fails.
+func needMode(t *testing.T, mode, required string) {
+	t.Helper()
+	viptest.NeedRoot(t)
+	binary, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), binary, "version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		if len(words) < 2 || words[0] != mode || words[1] == "yes" {
+			continue
+		}
+		if os.Getenv(required) != "" {
+			t.Fatal(line)
+		}
+		t.Skip(strings.TrimSpace(line))
+	}
+}
 
 // scenarios goes through the files of testdata/cluster, one test a file.
 func scenarios(t *testing.T, mode string) {
