@@ -228,7 +228,7 @@ func (b *Block) validate(served map[string]bool) []error {
 			fail("%w", err)
 		}
 		for _, zone := range b.Zones {
-			key := listenString(ap) + " " + dns.CanonicalName(zone)
+			key := listenKey(b.Transport, ap) + " " + dns.CanonicalName(zone)
 			if served[key] {
 				fail("zone %q on %q: already served by another block", zone, addr)
 			}
