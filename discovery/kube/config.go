@@ -1,0 +1,66 @@
+package kube
+
+import (
+	"log/slog"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// Config says which API server to follow and what is wanted of it. Services,
+// EndpointSlices and Namespaces always are.
+type Config struct {
+	API API
+	// Nodes are wanted by a dataplane, and Pods where pods are answered by
+	// name or clients are known by their pods. What isn't wanted is not asked
+	// for, and needs no right.
+	Nodes, Pods bool
+	// Log gets one line when something begins or ends to fail; nil: nowhere.
+	Log *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+
+	backoff wait.Backoff  // pauses after failures; zero: [defaultBackoff]
+	doubt   time.Duration // see [table.Replace]; 0: [emptyDoubt]
+}
+
+// API is how the API server is reached. Its zero value is a pod's own service
+// account.
+type API struct {
+	// Endpoint is the server's URL. Together with neither CertFile nor
+	// Kubeconfig, the pod's service account is used there too, if there is one
+	// and the URL is an https one: that is how a node's agent reaches a server
+	// without the virtual address that it is itself to make (B10).
+	Endpoint                  string
+	CertFile, KeyFile, CAFile string
+	// Kubeconfig is a file; Context one of its contexts, empty: the current one.
+	Kubeconfig, Context string
+	// QPS and Burst limit requests, MaxInFlight those that wait for their
+	// answer to begin; 0: no limit. Watches are few and long.
+	QPS, Burst, MaxInFlight int
+}
+
+const (
+	// window is how long the first change waits for others that belong to it.
+	window = 10 * time.Millisecond
+	// emptyDoubt is how long a kind must stay empty before it counts.
+	emptyDoubt = time.Minute
+)
+
+// defaultBackoff spreads the attempts of many nodes after an outage.
+func defaultBackoff() wait.Backoff {
+	return wait.Backoff{Duration: 500 * time.Millisecond, Cap: 15 * time.Second, Steps: 30, Factor: 2, Jitter: 1}
+}
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.backoff == (wait.Backoff{}) {
+		c.backoff = defaultBackoff()
+	}
+	if c.doubt == 0 {
+		c.doubt = emptyDoubt
+	}
+	return c
+}

@@ -1,0 +1,71 @@
+package kube
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// health knows which kinds can't be followed at present. It logs when that
+// begins and when it is over, not each attempt in between (X08).
+type health struct {
+	log     *slog.Logger
+	host    string
+	metrics *Metrics
+
+	mu      sync.Mutex
+	failing map[string]bool
+	denied  map[string]bool // for want of a right; logged by kind
+	since   time.Time
+}
+
+func newHealth(log *slog.Logger, host string, m *Metrics) *health {
+	return &health{log: log, host: host, metrics: m, failing: map[string]bool{}, denied: map[string]bool{}}
+}
+
+// failed notes that a kind can't be listed or watched.
+func (h *health) failed(resource string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.metrics.failed(resource)
+	first := len(h.failing) == 0
+	h.failing[resource] = true
+	if first {
+		h.since = time.Now()
+	}
+	switch denied := apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err); {
+	case denied && !h.denied[resource]:
+		h.denied[resource] = true
+		h.log.Error("the API server refuses: the account needs the rights to list and watch (see deploy/rbac.yaml)",
+			"resource", resource, "server", h.host, "err", err)
+	case first && !denied:
+		h.log.Warn("following the API server fails: going on with what is known, and trying again",
+			"resource", resource, "server", h.host, "err", err)
+	}
+}
+
+// recovered notes that a kind is followed again.
+func (h *health) recovered(resource string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.metrics.recovered(resource)
+	delete(h.denied, resource)
+	if !h.failing[resource] {
+		return
+	}
+	delete(h.failing, resource)
+	if len(h.failing) == 0 {
+		h.log.Info("following the API server again", "server", h.host, "after", time.Since(h.since).Round(time.Millisecond))
+	}
+}
+
+// list returns the kinds that can't be followed, sorted.
+func (h *health) list() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Sorted(maps.Keys(h.failing))
+}
