@@ -54,9 +54,10 @@ func glanceOnce() glance {
 func readGlance(r io.Reader) (glance, error) {
 	g := glance{}
 	var at *glanced
+	var fields [][]byte // of a line, in the same memory for each
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
-		fields := bytes.Fields(lines.Bytes())
+		fields = splitFields(fields[:0], lines.Bytes())
 		switch {
 		case len(fields) < 3:
 			at = nil
@@ -73,6 +74,13 @@ func readGlance(r io.Reader) (glance, error) {
 		}
 	}
 	return g, lines.Err() //nolint:wrapcheck // no caller tells it
+}
+
+func splitFields(fields [][]byte, line []byte) [][]byte {
+	for field := range bytes.FieldsSeq(line) {
+		fields = append(fields, field)
+	}
+	return fields
 }
 
 func parseServer(fields [][]byte) (serverKey, bool) {
@@ -122,6 +130,25 @@ func parseAddrPort(text []byte) (netip.AddrPort, bool) {
 	}
 	_, err = hex.Decode(raw[:], host)
 	return netip.AddrPortFrom(netip.AddrFrom4(raw), uint16(port)), err == nil
+}
+
+// readStart reads the beginning of the table: all of a small one, and as much
+// of a large one as costs little. What was cut off in the middle is left out.
+func readStart(r io.Reader) (g glance, whole bool, err error) {
+	start, err := io.ReadAll(io.LimitReader(r, glanceStart+1))
+	if err != nil {
+		return nil, false, err //nolint:wrapcheck // no caller tells it
+	}
+	if len(start) <= glanceStart {
+		g, err = readGlance(bytes.NewReader(start))
+		return g, true, err
+	}
+	last := 0 // begins the last server
+	for _, begin := range []string{"\nTCP ", "\nUDP ", "\nSCTP", "\nFWM "} {
+		last = max(last, bytes.LastIndex(start, []byte(begin)))
+	}
+	g, err = readGlance(bytes.NewReader(start[:last]))
+	return g, false, err
 }
 
 // find returns what was shown of a server.

@@ -86,3 +86,25 @@ func TestGlanceShows(t *testing.T) {
 		t.Error("a server that is not in the table is shown")
 	}
 }
+
+func TestReadStart(t *testing.T) {
+	t.Parallel()
+	small, whole, err := readStart(strings.NewReader(tableText))
+	if err != nil || !whole || len(small) != 3 {
+		t.Errorf("a small table: got %d servers, whole: %t, %v", len(small), whole, err)
+	}
+	var large strings.Builder
+	large.WriteString(tableText)
+	for large.Len() < 2*glanceStart {
+		large.WriteString("TCP  0A600008:0050 rr \n  -> AC100101:1F90      Masq    1      3          4         \n")
+	}
+	g, whole, err := readStart(strings.NewReader(large.String()))
+	if err != nil || whole || len(g) != 4 {
+		t.Errorf("a large table: got %d servers, whole: %t, %v", len(g), whole, err)
+	}
+	for key, shown := range g {
+		if len(shown.destinations) == 0 {
+			t.Errorf("%s was cut off", key)
+		}
+	}
+}

@@ -19,8 +19,11 @@ const (
 	// glanceEvery is how often the IPVS table is read: nothing tells when it
 	// changes, and drift is to be healed within two seconds (X02).
 	glanceEvery = 800 * time.Millisecond
-	// glanceShare bounds the part of its time that a large table may cost: the
-	// next glance is so many times later than the last one took.
+	// glanceStart is how much of the table is read each time; a server with ten
+	// endpoints takes 700 bytes. Whoever empties the table is seen at once.
+	glanceStart = 128 << 10
+	// glanceShare bounds the part of its time that the rest of a large table may
+	// cost: all of it is read so many times later than the last time took.
 	glanceShare = 20
 )
 
@@ -100,9 +103,9 @@ func anyRemoval(messages []netlink.Message) bool {
 
 // follow checks what the kernel holds from time to time, and after removals.
 func (b *Backend) follow(ctx context.Context, table io.ReadSeeker, removed <-chan struct{}, drift func()) {
-	wait := glanceEvery
+	nextWhole := time.Now()
 	for {
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(glanceEvery)
 		addresses := false
 		select {
 		case <-ctx.Done():
@@ -114,34 +117,39 @@ func (b *Backend) follow(ctx context.Context, table io.ReadSeeker, removed <-cha
 			addresses = true
 		}
 		began := time.Now()
-		if !b.intact(ctx, table, addresses) {
+		look := look{addresses: addresses, whole: began.After(nextWhole)}
+		if !b.intact(ctx, table, look) {
 			drift()
 		}
-		wait = max(glanceEvery, glanceShare*time.Since(began))
+		if look.whole {
+			nextWhole = began.Add((glanceShare + 1) * time.Since(began))
+		}
 	}
 }
 
-// intact reports whether the kernel still holds what was written. Addresses
-// are looked at only if asked for.
-func (b *Backend) intact(ctx context.Context, table io.ReadSeeker, addresses bool) bool {
+// look says what to look at.
+type look struct {
+	addresses bool // bound ones, and the routing of captured packets
+	whole     bool // the whole table of servers, also if it is large
+}
+
+// intact reports whether the kernel still holds what was written.
+func (b *Backend) intact(ctx context.Context, table io.ReadSeeker, l look) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.planes == nil || b.ledger == nil {
 		return true // the next Apply looks in any case
 	}
-	if addresses && !b.planes.addresses.intact() {
+	if l.addresses && !b.planes.addresses.intact() {
 		return false
 	}
-	if _, err := table.Seek(0, io.SeekStart); err != nil {
-		return true
-	}
-	g, err := readGlance(table)
+	g, whole, err := readTable(table, l.whole)
 	if err != nil {
-		return true
+		return true // the periodic look will tell
 	}
 	s := b.planes.servers
 	for key, h := range s.held {
-		if !g.shows(key, h) {
+		if (whole || g.find(key) != nil) && !g.shows(key, h) {
 			return false
 		}
 	}
@@ -152,6 +160,17 @@ func (b *Backend) intact(ctx context.Context, table io.ReadSeeker, addresses boo
 		}
 	}
 	return true
+}
+
+func readTable(table io.ReadSeeker, whole bool) (glance, bool, error) {
+	if _, err := table.Seek(0, io.SeekStart); err != nil {
+		return nil, false, err //nolint:wrapcheck // no caller tells it
+	}
+	if !whole {
+		return readStart(table)
+	}
+	g, err := readGlance(table)
+	return g, true, err
 }
 
 // due reports whether a leaving endpoint can be removed.
