@@ -96,8 +96,9 @@ func TestConntrackLimits(t *testing.T) {
 		{"zero leaves the kernel's", ConntrackLimits{}, ""},
 		{"no maximum", ConntrackLimits{Min: 5}, ""},
 		{
-			"all", ConntrackLimits{MaxPerCPU: 10, Min: 5, BeLiberal: true, UDP: time.Minute, UDPStream: 2 * time.Minute},
-			"max=20 tcp_be_liberal=1 udp_timeout=60 udp_timeout_stream=120",
+			name:   "all",
+			limits: ConntrackLimits{MaxPerCPU: 10, Min: 5, BeLiberal: true, UDP: time.Minute, UDPStream: 2 * time.Minute},
+			want:   "max=20 tcp_be_liberal=1 udp_timeout=60 udp_timeout_stream=120",
 		},
 	} {
 		if got := text(c.limits); got != c.want {
