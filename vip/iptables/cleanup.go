@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Cleanup implements [vip.Backend]: it removes our chains and the jumps into
@@ -58,6 +59,10 @@ func (b *Backend) forget() {
 // looks at all tables at once, which makes none that isn't there.
 func (t *tool) cleanup(ctx context.Context) error {
 	text, err := t.dumpAll(ctx)
+	var e *toolError
+	if errors.As(err, &e) && (strings.Contains(e.stderr, "Protocol not supported") || strings.Contains(e.stderr, "Table does not exist")) {
+		return nil // the kernel has nothing of this kind
+	}
 	if err != nil {
 		return err
 	}

@@ -23,14 +23,11 @@ type info struct {
 const getInfo = 64
 
 // legacyStamp asks for the sizes of the legacy tables. No library has this call.
-func (b *Backend) legacyStamp() (stamp, error) {
+func legacyStamp() (stamp, error) {
 	s := stamp{known: true}
-	for i, p := range b.planes {
-		if p.broken != nil {
-			continue
-		}
+	for i, f := range []*family{ip4, ip6} {
 		for _, t := range tables {
-			entries, size, err := p.family.tableSize(t)
+			entries, size, err := f.tableSize(t)
 			if err != nil {
 				return stamp{}, fmt.Errorf("asking for the size of table %q: %w", t, err)
 			}
@@ -47,6 +44,9 @@ func (f *family) tableSize(t table) (entries, size uint32, err error) {
 		domain, level = unix.AF_INET6, unix.IPPROTO_IPV6
 	}
 	socket, err := unix.Socket(domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+	if errors.Is(err, unix.EAFNOSUPPORT) {
+		return 0, 0, nil
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("opening a raw socket: %w", err)
 	}

@@ -86,10 +86,10 @@ func TestWatch(t *testing.T) {
 	forEachVariant(t, func(t *testing.T, v variant) {
 		want := world(t, threeServices)
 		b := newBackend(t, v)
-		mustApply(t, b, nil, want)
-		right := dump(t, v)
 		drifts, stop := watch(t, b)
 		defer stop()
+		mustApply(t, b, nil, want)
+		right := dump(t, v)
 		none(t, drifts, "our own first write")
 		mustApply(t, b, want, world(t, strings.Replace(threeServices, "172.16.1.1", "172.16.1.9", 1)))
 		mustApply(t, b, nil, want)

@@ -29,7 +29,7 @@ const spansKept = 64
 // stamp reads the present stamp: one request, whatever the number of rules.
 func (b *Backend) stamp(ctx context.Context) (stamp, error) {
 	if b.variant == legacyVariant {
-		return b.legacyStamp()
+		return legacyStamp()
 	}
 	g, err := b.run.generation(ctx)
 	return stamp{generation: g, known: true}, err
@@ -40,7 +40,7 @@ func (b *Backend) stamp(ctx context.Context) (stamp, error) {
 func (b *Backend) undisturbed(now stamp) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.variant == nftVariant && now.known && now == b.settled
+	return now.generation != 0 && now == b.settled
 }
 
 // settle notes the stamp after an Apply that began at before, and that what was

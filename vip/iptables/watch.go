@@ -74,7 +74,7 @@ func (b *Backend) poll(ctx context.Context, drift func()) error {
 			return nil
 		case <-ticker.C:
 		}
-		now, err := b.legacyStamp()
+		now, err := legacyStamp()
 		if err != nil {
 			return err
 		}
