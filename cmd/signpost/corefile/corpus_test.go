@@ -91,6 +91,7 @@ func outcome(c *Config, err error) string {
 		for _, f := range s.Block.Forwards {
 			fmt.Fprintf(&b, "  forward %+v\n", f)
 		}
+		links(&b, s)
 	}
 	if c.Manifests != nil {
 		fmt.Fprintf(&b, "manifests %+v\n", *c.Manifests)
@@ -101,4 +102,60 @@ func outcome(c *Config, err error) string {
 	fmt.Fprintf(&b, "health=%q lameduck=%s ready=%q metrics=%q reload=%+v admin=%q\n",
 		c.Health, c.Lameduck, c.Ready, c.Metrics, c.Reload, c.Admin)
 	return b.String()
+}
+
+// links writes what else is in the chain.
+func links(b *strings.Builder, s *Server) {
+	d := &s.Block
+	if d.MinimalANY || d.Minimal || d.Whoami || d.MaxUDPSize != 0 {
+		fmt.Fprintf(b, "  any=%t minimal=%t whoami=%t bufsize=%d\n", d.MinimalANY, d.Minimal, d.Whoami, d.MaxUDPSize)
+	}
+	for _, r := range d.ACL {
+		fmt.Fprintf(b, "  acl %+v\n", r)
+	}
+	for _, r := range d.Rewrites {
+		fmt.Fprintf(b, "  rewrite %+v\n", r)
+	}
+	for _, r := range d.Templates {
+		failure := r.Error
+		r.Error = nil
+		fmt.Fprintf(b, "  template %+v\n", r)
+		if failure != nil {
+			fmt.Fprintf(b, "    ederror %+v\n", *failure)
+		}
+	}
+	for _, r := range d.Transfers {
+		fmt.Fprintf(b, "  transfer %+v\n", r)
+	}
+	if h := d.Hosts; h != nil {
+		fmt.Fprintf(b, "  hosts file=%q inline=%q zones=%q no_reverse=%t fallthrough=%q %t", h.File, h.Inline, h.Zones, h.NoReverse, h.Fallthrough, h.FallthroughUnsupported)
+		if h.TTL != nil {
+			fmt.Fprintf(b, " ttl=%d", *h.TTL)
+		}
+		if h.Reload != nil {
+			fmt.Fprintf(b, " reload=%s", *h.Reload)
+		}
+		fmt.Fprintln(b)
+	}
+	if r := d.RateLimit; r != nil {
+		slip := -1
+		if r.Slip != nil {
+			slip = *r.Slip
+		}
+		shown := *r
+		shown.Slip = nil
+		fmt.Fprintf(b, "  ratelimit %+v slip=%d\n", shown, slip)
+	}
+	if d.Local != nil {
+		fmt.Fprintf(b, "  local %+v\n", *d.Local)
+	}
+	if d.DNS64 != nil {
+		fmt.Fprintf(b, "  dns64 %+v\n", *d.DNS64)
+	}
+	if d.AutoPath != nil {
+		fmt.Fprintf(b, "  autopath %+v\n", *d.AutoPath)
+	}
+	if s.TLS != nil {
+		fmt.Fprintf(b, "  tls %+v\n", *s.TLS)
+	}
 }

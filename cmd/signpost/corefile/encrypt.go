@@ -28,10 +28,12 @@ var clientAuths = map[string]tls.ClientAuthType{
 
 // tls reads "tls CERT KEY [CA] { client_auth MODE; keylog FILE }".
 func (b *builder) tls(s *scan) {
+	t := &TLS{Place: s.place()}
+	b.server.TLS = t
 	if !s.count(2, 3, "CERT, KEY and at most a CA") {
 		return
 	}
-	t := &TLS{Place: s.place(), Cert: s.args[0], Key: s.args[1]}
+	t.Cert, t.Key = s.args[0], s.args[1]
 	if len(s.args) == 3 {
 		t.CA = s.args[2]
 	}
@@ -45,7 +47,6 @@ func (b *builder) tls(s *scan) {
 		options[name] = func(o *scan) { o.errorf("is not supported: certificates come from files: remove this line") }
 	}
 	s.options(options)
-	b.server.TLS = t
 }
 
 // checkTLS reports blocks that need a certificate and have none.

@@ -29,15 +29,15 @@ var directives = map[string]directive{
 	"autopath":    {oncePerBlock, (*builder).autopath},
 	"bind":        {oncePerBlock, (*builder).bind},
 	"bufsize":     {oncePerBlock, (*builder).bufsize},
-	"dns64":       {oncePerBlock, (*builder).dns64},
 	"cache":       {oncePerBlock, (*builder).cache},
+	"dns64":       {oncePerBlock, (*builder).dns64},
 	"errors":      {oncePerBlock, (*builder).errors},
 	"forward":     {anyNumber, (*builder).forward},
 	"health":      {oncePerBlock, (*builder).health},
 	"hosts":       {oncePerBlock, (*builder).hosts},
 	"kubernetes":  {oncePerBlock, (*builder).kubernetes},
-	"local":       {oncePerBlock, (*builder).local},
 	"loadbalance": {oncePerBlock, (*builder).loadbalance},
+	"local":       {oncePerBlock, (*builder).local},
 	"log":         {anyNumber, (*builder).log},
 	"loop":        {oncePerBlock, (*builder).loop},
 	"manifests":   {oncePerFile, (*builder).manifests},
@@ -53,9 +53,6 @@ var directives = map[string]directive{
 	"vip":         {oncePerFile, (*builder).vip},
 	"whoami":      {oncePerBlock, (*builder).whoami},
 }
-
-// later are the directives that are not built yet.
-var later = words(`cache loop`)
 
 // foreign are the directives that CoreDNS knows and that stay out.
 var foreign = words(`auto azure cancel chaos clouddns debug dnssec dnstap erratic etcd file geoip grpc
@@ -73,8 +70,6 @@ func words(list string) map[string]bool {
 // refusal says why a word is no directive.
 func refusal(name string) string {
 	switch {
-	case later[name]:
-		return "not supported yet: remove this line"
 	case foreign[name]:
 		return "unknown directive: coredns knows it, signpost does not: remove this line"
 	default:
