@@ -320,6 +320,44 @@ func TestBatches(t *testing.T) {
 	}
 }
 
+// B67: among 10,000 services, one that comes is there at once: the kernel is
+// not read for it. (BenchmarkChange has the figures.)
+func TestOneOfMany(t *testing.T) {
+	viptest.InNamespace(t)
+	text := strings.Builder{}
+	text.WriteString(nodeLine)
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "service a/s%d ips=10.96.%d.%d ports=80\nslice s ports=8080\nendpoint 172.16.%d.%d\n", i, 64+i/250, i%250, i/250, i%250)
+	}
+	world, err := viptest.ParseWorld(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, planner, b := discovery.NewStore(), vip.Planner{}, newBackend(t)
+	before := store.Update(func(tx *discovery.Tx) {
+		for _, s := range world.Snapshot.Services.All() {
+			tx.PutService(s)
+		}
+	})
+	have := planner.Plan(before, world.Node)
+	mustApply(t, b, nil, have)
+	after := store.Update(func(tx *discovery.Tx) {
+		tx.PutService(&discovery.Service{
+			Key:        discovery.Key{Namespace: "a", Name: "new"},
+			ClusterIPs: []netip.Addr{netip.MustParseAddr("10.96.0.7")}, Ports: []discovery.Port{{Port: 80}},
+		})
+	})
+	want := planner.Next(have, before, after, world.Node)
+	start := time.Now()
+	mustApply(t, b, have, want)
+	took := time.Since(start)
+	t.Logf("one more service: %s", took)
+	const limit = 300 * time.Millisecond
+	if took > limit {
+		t.Errorf("one more service among 10,000 took %s, want less than %s", took, limit)
+	}
+}
+
 // X19: 200 addresses for 500 node ports are 700 elements.
 func TestNodePortsTimesAddresses(t *testing.T) {
 	viptest.InNamespace(t)
