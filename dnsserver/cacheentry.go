@@ -155,10 +155,14 @@ func (e *cacheEntry) left(now time.Time, keep bool) uint32 {
 	return seconds(e.ttl - now.Sub(e.stored).Truncate(time.Second))
 }
 
-// message unpacks the answer for the slow path.
+// message unpacks the answer for the slow path, behind the question as this
+// client wrote it: names that are compressed against it follow (G3).
 func (e *cacheEntry) message(r *dns.Msg, ttl uint32) (*dns.Msg, error) {
 	wire := append(make([]byte, 0, len(e.wire)), e.wire...)
 	setTTLs(wire, e.ttls, ttl)
+	if _, err := dns.PackDomainName(r.Question[0].Name, wire, headerLen, nil, false); err != nil {
+		return nil, fmt.Errorf("packing question: %w", err)
+	}
 	m := new(dns.Msg)
 	if err := m.Unpack(wire); err != nil {
 		return nil, fmt.Errorf("unpacking answer: %w", err)
