@@ -15,14 +15,16 @@ mkdir -p "$binaries"
 tests=(
 	"./vip/ipvs . 120"
 	"./integration/conformance ^TestIPVS$ 240"
+	"./integration/scenario ^TestIPVS$ 240"
 )
 
 integration/guest/build.sh >/dev/null
+CGO_ENABLED=0 ${GO:-go} build -o "$binaries/" ./cmd/...
 for line in "${tests[@]}"; do
 	read -r package pattern seconds <<<"$line"
 	binary=$binaries/$(basename "$package").test
 	CGO_ENABLED=0 ${GO:-go} test -c -o "$binary" "$package"
 	echo "in the guest: $package $pattern"
 	(cd "$package" && "$root/integration/guest/run.sh" -t $((seconds * ${COUNT:-1})) \
-		env REQUIRE_KERNEL=1 REQUIRE_IPVS=1 "$binary" -test.v -test.count="${COUNT:-1}" -test.run "$pattern")
+		env REQUIRE_KERNEL=1 REQUIRE_IPVS=1 SIGNPOST="$binaries/signpost" "$binary" -test.v -test.count="${COUNT:-1}" -test.run "$pattern")
 done

@@ -62,6 +62,9 @@ func skeleton(node *vip.Node) []ruleset.Chain {
 			ruleset.NewRule("routed; IPVS compares the whole mark", ruleset.IfMarked(routeBit), ruleset.ChangeMark(routeBit, 0)),
 		}},
 		{Name: rejectChain, Rules: []ruleset.Rule{
+			// A client on this node has a cluster address as its own source, too:
+			// our refusal is sent to a port of it that no service has.
+			ruleset.NewRule("a refusal is not refused", ruleset.IfTCPReset(), one(ruleset.Accept())),
 			ruleset.NewRule("refuse a TCP connection", ruleset.IfProtocol(unix.IPPROTO_TCP), one(ruleset.Reset())),
 			ruleset.NewRule("refuse anything else", one(ruleset.Unreachable())),
 		}},

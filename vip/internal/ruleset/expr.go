@@ -124,6 +124,15 @@ func IfProtocol(number byte) []expr.Any {
 	return One(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: First}, equals([]byte{number}))
 }
 
+// IfTCPReset leaves the rule unless the packet is a TCP reset.
+func IfTCPReset() []expr.Any {
+	const flags, reset = 13, 4 // offset in the TCP header, and the flag
+	return append(IfProtocol(unix.IPPROTO_TCP),
+		&expr.Payload{DestRegister: First, Base: expr.PayloadBaseTransportHeader, Offset: flags, Len: 1},
+		&expr.Bitwise{SourceRegister: First, DestRegister: First, Len: 1, Mask: []byte{reset}, Xor: []byte{0}},
+		equals([]byte{reset}))
+}
+
 // IfInterface leaves the rule unless the name of the interface that the packet
 // came in by begins with the prefix.
 func IfInterface(prefix string) []expr.Any {
@@ -192,6 +201,9 @@ func Jump(chain string) expr.Any { return &expr.Verdict{Kind: expr.VerdictJump, 
 
 // Return goes back to the chain that jumped here.
 func Return() expr.Any { return &expr.Verdict{Kind: expr.VerdictReturn} }
+
+// Accept lets the packet go its way.
+func Accept() expr.Any { return &expr.Verdict{Kind: expr.VerdictAccept} }
 
 // Drop drops the packet.
 func Drop() expr.Any { return &expr.Verdict{Kind: expr.VerdictDrop} }
