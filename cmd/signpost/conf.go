@@ -37,10 +37,20 @@ func (f *confFlags) load(log *slog.Logger) (*corefile.Config, error) {
 	}
 	_, err := os.Stat(defaultName)
 	if errors.Is(err, fs.ErrNotExist) {
-		log.Info("no Corefile here: using the built-in one", "corefile", corefile.Default)
-		return corefile.Parse("built-in Corefile", []byte(corefile.Default), options)
+		text := builtIn()
+		log.Info("no Corefile here: using the built-in one", "corefile", text)
+		return corefile.Parse("built-in Corefile", []byte(text), options)
 	}
 	return corefile.Load(defaultName, options)
+}
+
+// builtIn chooses the built-in Corefile: the folder "manifests" if it is there,
+// else the API server of the cluster.
+func builtIn() string {
+	if info, err := os.Stat("manifests"); err == nil && info.IsDir() {
+		return corefile.Default
+	}
+	return corefile.DefaultInCluster
 }
 
 // adminAddress is where the server of this Corefile listens for commands. A

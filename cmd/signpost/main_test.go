@@ -109,9 +109,7 @@ func TestCheck(t *testing.T) {
 both:6: frobnicate: unknown directive: must be one of import, admin, bind, errors, forward, health, kubernetes, loadbalance, log, manifests, prometheus, ready, reload, vip
 bad/web.yaml:6: Service "default/web": spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive
 `},
-		{"of what only the machine can tell", "check --conf=api", 2, "", `api:2: kubernetes: needs a source, and this build reads a folder of manifests only, no API server: add "manifests FOLDER"
-api:3: vip: needs a source, and this build reads a folder of manifests only, no API server: add "manifests FOLDER"
-api:3: vip: mode kernelspace: needs Windows, this machine runs linux: must be one of auto, ` + strings.Join(dataplane.Modes(), ", ") + `
+		{"of what only the machine can tell", "check --conf=api", 2, "", `api:3: vip: mode kernelspace: needs Windows, this machine runs linux: must be one of auto, ` + strings.Join(dataplane.Modes(), ", ") + `
 api:7: dns://example.org.:53: bind: "nowhere0": must be an IP address or an interface of this machine
 `},
 		{"of the folder", "check -conf folder", 2, "", `folder:2: manifests: opening manifests folder "nowhere": no such file or directory
@@ -127,9 +125,14 @@ api:7: dns://example.org.:53: bind: "nowhere0": must be an IP address or an inte
 
 func TestBuiltIn(t *testing.T) {
 	t.Chdir(t.TempDir())
-	status, _, errs := command(t, "check")
-	if status != 2 || !strings.Contains(errs, "using the built-in one") || !strings.Contains(errs, `built-in Corefile:5: manifests: `) {
+	if status, _, errs := command(t, "check"); status != 0 || !strings.Contains(errs, "using the built-in one") {
 		t.Errorf("without a folder: status %d: %s", status, errs)
+	}
+	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // in a pod it would begin to serve
+		status, _, errs := command(t, "serve")
+		if status != 2 || !strings.Contains(errs, "built-in Corefile:7: kubernetes: finding the API server: this is no pod of a cluster") {
+			t.Errorf("without a folder and a cluster: status %d: %s", status, errs)
+		}
 	}
 	if err := os.Mkdir("manifests", 0o755); err != nil {
 		t.Fatal(err)

@@ -101,7 +101,9 @@ func TestBadLists(t *testing.T) {
 			_, _ = w.Write([]byte(`{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}`))
 		},
 		"no resource version": func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"kind":"ServiceList","items":[]}`)) },
-		"cut short":           func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"kind":"ServiceList","metadata":{"resourceVersion":"9"},"items":[`)) },
+		"cut short": func(w http.ResponseWriter) {
+			_, _ = w.Write([]byte(`{"kind":"ServiceList","metadata":{"resourceVersion":"9"},"items":[`))
+		},
 		"cut after an item": func(w http.ResponseWriter) {
 			_, _ = w.Write([]byte(`{"kind":"ServiceList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"x","namespace":"y"}}`))
 		},

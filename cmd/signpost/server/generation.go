@@ -28,7 +28,7 @@ func (s *Server) build(ctx context.Context, config *corefile.Config, before *gen
 		g.adminAddress = admin.DefaultAddress()
 	}
 	var sourceErr, planeErr, zonesErr error
-	if g.source, sourceErr = newSource(config, s.log, before); sourceErr != nil {
+	if g.source, sourceErr = newSource(config, s.log, s.metrics.kube, before); sourceErr != nil {
 		g.source = emptySource()
 	}
 	g.plane, planeErr = s.newPlane(ctx, config, g.source.store, before)

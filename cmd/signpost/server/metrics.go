@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"signpost/discovery/kube"
 	"signpost/vip"
 )
 
@@ -15,6 +16,7 @@ type metrics struct {
 	rounds    *prometheus.CounterVec
 	failed    prometheus.Gauge
 	kubeproxy *kubeproxy
+	kube      *kube.Metrics
 }
 
 var _ vip.Observer = (*metrics)(nil)
@@ -28,6 +30,7 @@ func newMetrics(registry *prometheus.Registry, s *Server, version string) *metri
 			Name: "signpost_vip_failed_frontends", Help: "Frontends that can't be programmed at present.",
 		}),
 		kubeproxy: newKubeproxy(registry),
+		kube:      kube.NewMetrics(registry),
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "signpost_build_info", Help: "Always 1; the labels tell the build.",

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 
 	"signpost/cmd/signpost/corefile"
 	"signpost/cmd/signpost/dataplane"
@@ -24,7 +23,7 @@ func Check(config *corefile.Config, o Options) ([]manifest.Problem, error) {
 		}
 	}
 	if config.Manifests == nil {
-		return nil, joinLines(needsAPIServer(config), modeErr, zonesErr)
+		return nil, joinLines(checkAPIServer(config), modeErr, zonesErr)
 	}
 	loaded, err := manifest.Load(*config.Manifests)
 	if err != nil {
@@ -45,22 +44,31 @@ func Plan(ctx context.Context, config *corefile.Config, mode string, o Options) 
 	if err != nil {
 		return nil, err
 	}
-	if config.Manifests == nil {
-		return nil, errors.Join(needsAPIServer(config), errors.New("there is no source of services in the Corefile"))
-	}
-	loaded, err := manifest.Load(*config.Manifests)
+	snapshot, err := snapshotOf(ctx, &settings, o)
 	if err != nil {
-		return nil, config.ManifestsAt.Errorf("manifests", "%v", err)
+		return nil, err
 	}
 	local, err := nodeConfig(&settings, mode)
 	if err != nil {
 		return nil, err
 	}
-	node, err := nodeaddrs.Once(local, loaded.Snapshot.Nodes)
+	node, err := nodeaddrs.Once(local, snapshot.Nodes)
 	if err != nil {
 		return nil, err
 	}
-	return vip.Planner{Options: settings.VIP.Policy}.Plan(loaded.Snapshot, node), nil
+	return vip.Planner{Options: settings.VIP.Policy}.Plan(snapshot, node), nil
+}
+
+// snapshotOf returns what the source of a configuration holds now.
+func snapshotOf(ctx context.Context, config *corefile.Config, o Options) (*discovery.Snapshot, error) {
+	if config.Manifests == nil {
+		return askAPIServer(ctx, config, o)
+	}
+	loaded, err := manifest.Load(*config.Manifests)
+	if err != nil {
+		return nil, config.ManifestsAt.Errorf("manifests", "%v", err)
+	}
+	return loaded.Snapshot, nil
 }
 
 // resolveMode turns "auto" into the mode that this machine would run.

@@ -8,27 +8,26 @@ import (
 
 	"signpost/cmd/signpost/corefile"
 	"signpost/discovery"
+	"signpost/discovery/kube"
 	"signpost/discovery/manifest"
 )
 
 // source is where services come from, with the store that it keeps.
 type source struct {
 	part
-	config *manifest.Config // nil: there is no source
+	config *manifest.Config // nil: it is no folder
+	api    *kube.Config     // nil: it is no API server
 	store  *discovery.Store
-	inner  discovery.Source
+	inner  discovery.Source // nil: there is no source
 }
 
 func emptySource() *source { return &source{store: discovery.NewStore()} }
 
 // newSource opens the source that the configuration names. This is the one
 // place that knows which kinds of source there are.
-func newSource(config *corefile.Config, log *slog.Logger, before *generation) (*source, error) {
+func newSource(config *corefile.Config, log *slog.Logger, m *kube.Metrics, before *generation) (*source, error) {
 	if config.Manifests == nil {
-		if err := needsAPIServer(config); err != nil {
-			return nil, err
-		}
-		return emptySource(), nil
+		return newAPISource(config, log, m, before)
 	}
 	if before != nil && reflect.DeepEqual(before.source.config, config.Manifests) {
 		return before.source, nil
@@ -42,23 +41,26 @@ func newSource(config *corefile.Config, log *slog.Logger, before *generation) (*
 	return &source{config: config.Manifests, store: discovery.NewStore(), inner: inner}, nil
 }
 
-// needsAPIServer reports the directives that need a source when no folder of
-// manifests is named: then it would be an API server.
-func needsAPIServer(config *corefile.Config) error {
-	const problem = `needs a source, and this build reads a folder of manifests only, no API server: add "manifests FOLDER"`
-	var errs corefile.Errors
-	for _, s := range config.Servers {
-		if k := s.Cluster; k != nil {
-			errs = append(errs, k.Errorf("kubernetes", problem)...)
-		}
+// newAPISource follows an API server, if anything in the configuration needs a
+// source. A server that is not there yet is no error: names of the cluster are
+// answered once it is (dns-requirements L2).
+func newAPISource(config *corefile.Config, log *slog.Logger, m *kube.Metrics, before *generation) (*source, error) {
+	found, err := findAPIServer(config)
+	switch {
+	case err != nil:
+		return nil, err
+	case found == nil:
+		return emptySource(), nil
+	case before != nil && reflect.DeepEqual(before.source.api, &found.config):
+		return before.source, nil
 	}
-	if v := config.VIP; v != nil {
-		errs = append(errs, v.Errorf("vip", problem)...)
+	settings := found.config
+	settings.Log, settings.Metrics = log.With("part", "kubernetes"), m
+	inner, err := kube.New(settings)
+	if err != nil {
+		return nil, found.errorf("%v", err)
 	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return errs
+	return &source{api: &found.config, store: discovery.NewStore(), inner: inner}, nil
 }
 
 // start runs the source; if it gives up, failed is told.
