@@ -108,8 +108,9 @@ func newFastBlock(b *Block, others fastAnswerer) *fastBlock {
 func (b *Block) plain() bool {
 	rest := *b
 	rest.Zones, rest.Listen, rest.MaxUDPSize, rest.Metrics = nil, nil, 0, false
-	rest.Errors = false // successes are not logged
-	rest.Consolidate, rest.Loop = nil, false // nor is what asks for HINFO answered here
+	rest.Errors = false                                              // successes are not logged
+	rest.MinimalANY, rest.Transfers, rest.Whoami = false, nil, false // see simpleRequest; after everything else
+	rest.Consolidate, rest.Loop = nil, false                         // nor is what asks for HINFO answered here
 	rest.LoadBalance, rest.Cluster, rest.Cache, rest.Forwards = nil, nil, nil, nil
 	return reflect.ValueOf(rest).IsZero()
 }

@@ -11,7 +11,7 @@ import (
 
 // batchSize is how many datagrams one system call reads or writes at most.
 // More don't make it cheaper, and the first of a batch waits for the last.
-const batchSize = 32
+const batchSize = 16
 
 // maxUDPReply is the largest reply over UDP with its OPT record.
 const maxUDPReply = maxUDPRequest + optLen + keepaliveLen
@@ -100,9 +100,13 @@ func (b *udpBatch) tryRead(fd uintptr) bool {
 
 // mmsg is recvmmsg(2) or sendmmsg(2), which have their first four arguments in
 // common; the fifth, a time limit, is for the former only and not used.
+//
+// The call never blocks, so the scheduler isn't told of it: a batch takes long
+// enough for it to think otherwise, and to start a thread for nothing.
 func mmsg(call, fd uintptr, msgs []mmsghdr) (int, syscall.Errno) {
 	for {
-		n, _, errno := unix.Syscall6(call, fd, uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), 0, 0, 0)
+		n, _, errno := unix.RawSyscall6(call, fd,
+			uintptr(unsafe.Pointer(&msgs[0])), uintptr(len(msgs)), unix.MSG_DONTWAIT, 0, 0)
 		if errno == 0 {
 			return int(n), 0
 		}
