@@ -1,6 +1,10 @@
 package dnsserver
 
-import "github.com/miekg/dns"
+import (
+	"net"
+
+	"github.com/miekg/dns"
+)
 
 // refuseTransfer is the link of a block without a transfer rule.
 func refuseTransfer(next dns.Handler) dns.Handler {
@@ -9,4 +13,9 @@ func refuseTransfer(next dns.Handler) dns.Handler {
 		panic(err)
 	}
 	return link(next)
+}
+
+// dialerFrom sends from an address of loopback.
+func dialerFrom(addr string) *net.Dialer {
+	return &net.Dialer{Timeout: patience, LocalAddr: &net.UDPAddr{IP: net.ParseIP(addr)}}
 }

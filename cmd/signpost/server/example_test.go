@@ -32,6 +32,7 @@ func onOtherPorts(text, network string) string {
 		"manifests examples/quickstart/manifests", "manifests DIR/manifests", "manifests .run/manifests", "manifests DIR/manifests",
 		"state allocations.yaml", "state DIR/state.yaml", "state .run/allocations.yaml", "state DIR/state.yaml",
 		"unix:///run/signpost.sock", "unix://DIR/a.sock", "unix://.run/signpost.sock", "unix://DIR/a.sock",
+		"cert.pem key.pem", "DIR/cert.pem DIR/key.pem", " ca.pem", " DIR/ca.pem", "my.hosts", "DIR/my.hosts", "to 127.0.0.1", "to 127.0.0.1:9",
 		"node_port_addresses 127.0.0.0/8", "node_port_addresses 192.0.2.0/24", "127.97.0.0/24", "127.92.0.0/24",
 	).Replace(text)
 }
@@ -55,6 +56,7 @@ func TestExamples(t *testing.T) {
 				text := readFile(t, filepath.Join("examples/quickstart/manifests", name))
 				manifests[name] = strings.ReplaceAll(text, "127.96.", tt.network)
 			}
+			manifests["../cert.pem"], manifests["../key.pem"] = certificate(t)
 			r := start(t, onOtherPorts(readFile(t, tt.file), tt.network), manifests)
 			r.ready()
 			if got := r.query("web.default.svc.cluster.local.", "A"); len(got) != 1 || got[0] != tt.network+"0.80" {
