@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 
 	"signpost/vip"
 	"signpost/vip/internal/ruleset"
@@ -191,6 +192,9 @@ func (b *Backend) sweep(ctx context.Context) error {
 		return err
 	}
 	if err := b.sweepServers(ctx); err != nil {
+		return err
+	}
+	if err := b.planes.servers.reap(ctx, time.Now()); err != nil {
 		return err
 	}
 	for a := range b.planes.addresses.held {

@@ -204,6 +204,18 @@ func TestGracefulTermination(t *testing.T) {
 			t.Error("it is removed although it came back")
 		}
 	})
+	t.Run("I-07 the periodic look removes it, too", func(t *testing.T) {
+		m, b, leaving := setup(t, Config{})
+		mustApply(t, b, nil, plan(t, one))
+		if !has(m) {
+			t.Fatal("it went with a connection")
+		}
+		leaving.connections = 0
+		mustApply(t, b, nil, plan(t, one))
+		if has(m) {
+			t.Error("it stays without connections")
+		}
+	})
 	t.Run("B06 a restart neither removes nor revives it", func(t *testing.T) {
 		m, _, leaving := setup(t, Config{})
 		m.writes()
