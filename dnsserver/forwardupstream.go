@@ -52,7 +52,11 @@ func (a upstreamAddr) String() string {
 	if a.serverName == "" {
 		return "tls://" + a.addr.String()
 	}
-	return fmt.Sprintf("tls://[%s%%%s]:%d", a.addr.Addr(), a.serverName, a.addr.Port())
+	host := a.addr.Addr().String() + "%" + a.serverName
+	if a.addr.Addr().Is6() {
+		host = "[" + host + "]"
+	}
+	return fmt.Sprintf("tls://%s:%d", host, a.addr.Port())
 }
 
 // upstream is one server that is forwarded to.
