@@ -93,7 +93,7 @@ func judge(rules []ACLRule, q dns.Question, from netip.Addr) (action ACLAction, 
 // enforce does what a policy says, and counts it.
 func (s *Server) enforce(action ACLAction, zone string, w dns.ResponseWriter, r *dns.Msg, next dns.Handler) {
 	q := queryOf(w)
-	server, _ := q.labels()
+	server := q.serverLabel()
 	if action == ACLAllow {
 		s.metrics.links.aclAllowed.WithLabelValues(server, "").Inc()
 		next.ServeDNS(w, r)

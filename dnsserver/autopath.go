@@ -168,7 +168,7 @@ func (a *autopath) walk(w dns.ResponseWriter, r *dns.Msg, next dns.Handler, base
 		if m.Rcode != dns.RcodeSuccess {
 			break // not to be taken for a better answer
 		}
-		server, _ := queryOf(w).labels()
+		server := queryOf(w).serverLabel()
 		a.metrics.autopath.WithLabelValues(server).Inc()
 		reply(w, aliased(r, m, kept, name))
 		return

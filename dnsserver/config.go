@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -169,7 +168,7 @@ func (c Config) validate() error {
 	if len(c.Blocks) == 0 {
 		errs = append(errs, errors.New("no server block"))
 	}
-	errs = append(errs, udpSizeError("server", c.MaxUDPSize))
+	errs = append(errs, udpSizeError("server: ", c.MaxUDPSize))
 	for _, limit := range []struct {
 		name string
 		n    int
@@ -195,53 +194,11 @@ func (c Config) validate() error {
 	return errors.Join(errs...)
 }
 
-// validate checks the block; served holds the pairs of address and zone that
-// other blocks have.
-func (b *Block) validate(served map[string]bool) []error {
-	name := strings.Join(b.Zones, " ")
-	var errs []error
-	fail := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("block %q: "+format, append([]any{name}, args...)...))
-	}
-	if len(b.Zones) == 0 {
-		fail("no zone")
-	}
-	if len(b.Listen) == 0 {
-		fail("no listening address")
-	}
-	if b.MaxUDPSize != 0 {
-		errs = append(errs, udpSizeError(fmt.Sprintf("block %q", name), b.MaxUDPSize))
-	}
-	if b.Cache != nil {
-		if err := b.Cache.validate(); err != nil {
-			fail("%w", err)
-		}
-	}
-	for _, zone := range b.Zones {
-		if _, ok := dns.IsDomainName(zone); !ok || zone == "" {
-			fail("zone %q: not a domain name", zone)
-		}
-	}
-	for _, addr := range b.Listen {
-		ap, err := splitListen(addr)
-		if err != nil {
-			fail("%w", err)
-		}
-		for _, zone := range b.Zones {
-			key := listenKey(b.Transport, ap) + " " + dns.CanonicalName(zone)
-			if served[key] {
-				fail("zone %q on %q: already served by another block", zone, addr)
-			}
-			served[key] = true
-		}
-	}
-	return errs
-}
-
-// udpSizeError checks a maximum size of UDP replies.
+// udpSizeError checks a maximum size of UDP replies; of says whose, in front of
+// the message.
 func udpSizeError(of string, size uint16) error {
 	if size < minUDPSize || size > maxUDPRequest {
-		return fmt.Errorf("%s: udp size %d: must be between %d and %d", of, size, minUDPSize, maxUDPRequest)
+		return fmt.Errorf("%sudp size %d: must be between %d and %d", of, size, minUDPSize, maxUDPRequest)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (t translator) serve(w dns.ResponseWriter, r *dns.Msg, next dns.Handler) {
 		reply(w, m) // no more than there was
 		return
 	}
-	server, _ := queryOf(w).labels()
+	server := queryOf(w).serverLabel()
 	t.metrics.dns64.WithLabelValues(server).Inc()
 	reply(w, t.translate(r, m, got))
 }

@@ -71,10 +71,10 @@ func (b *built) link(m middleware, err error) middleware {
 	return m
 }
 
-// labels returns what metrics call the server and the zone of a query.
-func (q *query) labels() (server, zone string) {
-	if q == nil || q.route == nil {
-		return "", ""
+// serverLabel is what metrics call the server that a query came to.
+func (q *query) serverLabel() string {
+	if q == nil {
+		return ""
 	}
-	return q.serving.label, q.route.zone
+	return q.serving.label
 }

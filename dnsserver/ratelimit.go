@@ -159,7 +159,7 @@ func (l *rateLimiter) tooMany(q *query, w dns.ResponseWriter, r *dns.Msg) {
 }
 
 func (l *rateLimiter) count(q *query, action string) {
-	server, _ := q.labels()
+	server := q.serverLabel()
 	l.metrics.limited.WithLabelValues(server, action).Inc()
 }
 

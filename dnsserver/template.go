@@ -186,7 +186,7 @@ func namedGroups(re *regexp.Regexp, groups []string) map[string]string {
 
 // serveTemplate fills the template in and replies.
 func (s *Server) serveTemplate(t *zoneTemplate, data *TemplateData, w dns.ResponseWriter, r *dns.Msg) {
-	server, _ := queryOf(w).labels()
+	server := queryOf(w).serverLabel()
 	s.metrics.links.templateMatches.WithLabelValues(server, data.Zone, "", data.Class, data.Type).Inc()
 	m := new(dns.Msg).SetRcode(r, t.Rcode)
 	m.Authoritative = t.Rcode != dns.RcodeServerFailure
