@@ -17,8 +17,11 @@ import (
 	"signpost/integration/apistub"
 )
 
-// modes are the two ways in which a server delivers everything.
-var modes = map[string]apistub.Options{"watch-list": {}, "list": {NoWatchList: true}}
+// modes are the ways in which a server delivers everything.
+var modes = map[string]apistub.Options{
+	"watch-list": {}, "list": {NoWatchList: true},
+	"watch-list in protobuf": {Protobuf: true}, "list and watch in protobuf": {NoWatchList: true, Protobuf: true},
+}
 
 func TestDelivers(t *testing.T) {
 	for name, mode := range modes {

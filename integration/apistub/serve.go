@@ -8,10 +8,12 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -69,8 +71,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource string, 
 		return
 	}
 	from, _ := strconv.ParseUint(r.URL.Query().Get("resourceVersion"), 10, 64)
-	out := json.NewEncoder(w)
-	w.Header().Set("Content-Type", "application/json")
+	out := s.encoder(w, r)
 
 	s.mu.Lock()
 	s.watches[resource]++
@@ -86,7 +87,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, resource string, 
 	}
 	s.mu.Unlock()
 	if gone {
-		_ = out.Encode(map[string]any{"type": "ERROR", "object": status(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")})
+		_ = out("ERROR", mustJSON(status(http.StatusGone, metav1.StatusReasonExpired, "too old resource version")))
 		return
 	}
 	if !send(w, out, first) {
@@ -119,12 +120,25 @@ func (s *Server) follow(r *http.Request, c *collection, from uint64, closing cha
 	}
 }
 
-func send(w http.ResponseWriter, out *json.Encoder, events []event) bool {
-	for _, e := range events {
-		if err := out.Encode(struct {
+// encoder returns what writes an event in the form that the client prefers.
+func (s *Server) encoder(w http.ResponseWriter, r *http.Request) func(kind string, object []byte) error {
+	if s.options.Protobuf && strings.Contains(r.Header.Get("Accept"), runtime.ContentTypeProtobuf) {
+		w.Header().Set("Content-Type", protobufStream)
+		return protobufEncoder(w)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	out := json.NewEncoder(w)
+	return func(kind string, object []byte) error {
+		return out.Encode(struct {
 			Type   string          `json:"type"`
 			Object json.RawMessage `json:"object"`
-		}{e.kind, e.object}); err != nil {
+		}{kind, object})
+	}
+}
+
+func send(w http.ResponseWriter, out func(string, []byte) error, events []event) bool {
+	for _, e := range events {
+		if out(e.kind, e.object) != nil {
 			return false
 		}
 	}

@@ -27,6 +27,9 @@ type Object interface {
 type Options struct {
 	// NoWatchList refuses initial events in watches, as older servers do.
 	NoWatchList bool
+	// Protobuf answers watches in the API's binary form where the client takes
+	// it, as real servers do. Lists are JSON always.
+	Protobuf bool
 	// Intercept sees every request first; true: it has answered.
 	Intercept func(w http.ResponseWriter, r *http.Request) bool
 }
