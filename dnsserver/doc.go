@@ -5,7 +5,7 @@
 //	                      (wire format, limits,      │       │           │ records by copying
 //	                       EDNS, truncation)         │       │ alias     v
 //	                                                 │       └──────> Resolve: the whole chain again
-//	                                                 └──> forward ──> upstream
+//	                                                 └──> cache ──> forward ──> upstreams
 //
 //	discovery.Store ──snapshot──> Cluster.Run ──view.advance──> view (atomic pointer)
 //	                                               │
@@ -33,7 +33,18 @@
 // question out of the request and the records out of the view, without a
 // goroutine, a dns.Msg, a lock or an allocation. Whatever it is not sure about
 // goes through the chain, which stays the specification: a fuzz test compares
-// the two. A cache of others' answers can take part: see fastAnswerer.
+// the two. So are answers from the cache, which keeps them packed.
+//
+// # Other people's answers
+//
+// forward asks upstreams, each exchange over UDP from a port of its own, and
+// lets through only what belongs to the question. Upstreams that fail are
+// checked until they answer. The cache stands between it and everything else:
+// what this server knows by itself comes before it and is never kept, so a
+// change of the cluster is in the very next answer. Questions asked at the
+// same time go upstream once; a reload that changes nothing about who is asked
+// keeps what is cached. What runs beside the queries (checks, watched files,
+// refreshes) belongs to a lifetime, which ends with its configuration.
 //
 // # Invariants
 //
@@ -48,5 +59,7 @@
 //     for no other.
 //   - Before the source has delivered everything, no name is said not to
 //     exist: SERVFAIL, without authority.
+//   - A cache is bounded in entries and in octets; no SERVFAIL stays in it
+//     longer than five minutes, and nothing that was truncated gets in.
 //   - The bytes of the question come back as they were, as owner names too.
 package dnsserver
