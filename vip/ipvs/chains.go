@@ -12,7 +12,7 @@ import (
 // This file is what the nf_tables half of ipvs mode does with a packet; doc.go
 // has the drawing, compile.go what each virtual server adds to the sets.
 
-// The packet mark's bits that are ours, on the first packet of a connection
+// The packet mark's bits that are ours, on the packets that begin a connection
 // only; routeBit is on all of them, and only between two hooks.
 const (
 	byMarkBit = 1 << 11 // the upper half names the IPVS server
@@ -26,9 +26,10 @@ const (
 const (
 	tableName = "signpost-ipvs"
 
-	preroutingChain  = "nat-prerouting"
-	outputChain      = "nat-output"
+	preroutingChain  = "prerouting"
+	outputChain      = "output"
 	postroutingChain = "nat-postrouting"
+	doneChain        = "done"
 	captureChain     = "capture"
 	capturedChain    = "captured"
 
@@ -39,32 +40,38 @@ const (
 	masqueradeChain = "to-ipvs-masquerade"
 )
 
-// Chain types and places.
+// Chain types and places. Only what masquerades is of type nat: such a chain
+// sees one packet of a connection, even if that was refused, and a client that
+// tries again from the same port would be let through.
 var (
-	natPrerouting  = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookPrerouting, Priority: nft.ChainPriorityNATDest}
-	natOutput      = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookOutput, Priority: nft.ChainPriorityNATDest}
 	natPostrouting = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookPostrouting, Priority: nft.ChainPriorityNATSource}
+	// Before IPVS, which works at the output hook just after destination NAT.
+	arrived = filter(nft.ChainHookPrerouting, *nft.ChainPriorityNATDest)
+	sent    = filter(nft.ChainHookOutput, *nft.ChainPriorityNATDest)
 	// After the dispatch, which may replace the whole mark, and before routing.
-	beforeRouting = &ruleset.Hook{Type: nft.ChainTypeFilter, At: nft.ChainHookPrerouting, Priority: nft.ChainPriorityRef(*nft.ChainPriorityNATDest + 10)}
+	beforeRouting = filter(nft.ChainHookPrerouting, *nft.ChainPriorityNATDest+10)
 	// IPVS works at the input hook, just before source NAT.
-	beforeIPVS = &ruleset.Hook{Type: nft.ChainTypeFilter, At: nft.ChainHookInput, Priority: nft.ChainPriorityMangle}
+	beforeIPVS = filter(nft.ChainHookInput, *nft.ChainPriorityMangle)
+	last       = filter(nft.ChainHookPostrouting, *nft.ChainPriorityNATSource+10)
 )
+
+func filter(at *nft.ChainHook, priority nft.ChainPriority) *ruleset.Hook {
+	return &ruleset.Hook{Type: nft.ChainTypeFilter, At: at, Priority: nft.ChainPriorityRef(priority)}
+}
 
 // skeleton returns all chains. They depend on the node's settings alone.
 func skeleton(node *vip.Node) []ruleset.Chain {
 	one := ruleset.One
 	chains := []ruleset.Chain{
-		{Name: preroutingChain, Hook: natPrerouting, Rules: perFamily("arrived here", dispatchChain)},
-		{Name: outputChain, Hook: natOutput, Rules: perFamily("sent by this node", dispatchChain)},
+		{Name: preroutingChain, Hook: arrived, Rules: beginnings("arrived here")},
+		{Name: outputChain, Hook: sent, Rules: beginnings("sent by this node")},
 		{Name: postroutingChain, Hook: natPostrouting, Rules: postrouting()},
+		{Name: doneChain, Hook: last, Rules: done()},
 		{Name: captureChain, Hook: beforeRouting, Rules: capture()},
 		{Name: capturedChain, Hook: beforeIPVS, Rules: []ruleset.Rule{
 			ruleset.NewRule("routed; IPVS compares the whole mark", ruleset.IfMarked(routeBit), ruleset.ChangeMark(routeBit, 0)),
 		}},
 		{Name: rejectChain, Rules: []ruleset.Rule{
-			// A client on this node has a cluster address as its own source, too:
-			// our refusal is sent to a port of it that no service has.
-			ruleset.NewRule("a refusal is not refused", ruleset.IfTCPReset(), one(ruleset.Accept())),
 			ruleset.NewRule("refuse a TCP connection", ruleset.IfProtocol(unix.IPPROTO_TCP), one(ruleset.Reset())),
 			ruleset.NewRule("refuse anything else", one(ruleset.Unreachable())),
 		}},
@@ -86,10 +93,12 @@ func elseChain(f *ruleset.Family) string     { return f.Name + "-no-service" }
 func sourceChain(f *ruleset.Family, s vip.Source) string { return f.Name + "-from-" + s.String() }
 func markChain(f *ruleset.Family, s vip.Source) string   { return f.Name + "-by-mark-" + s.String() }
 
-func perFamily(comment string, chain func(*ruleset.Family) string) []ruleset.Rule {
-	var rules []ruleset.Rule
+// beginnings dispatches the packets that begin a connection, once: what IPVS
+// has translated comes by the output hook again.
+func beginnings(comment string) []ruleset.Rule {
+	rules := []ruleset.Rule{ruleset.NewRule("went to IPVS", ruleset.IfMarked(oursBit), ruleset.One(ruleset.Return()))}
 	for _, f := range ruleset.Families {
-		rules = append(rules, ruleset.NewRule(comment, f.IfFamily(), ruleset.One(ruleset.Jump(chain(f)))))
+		rules = append(rules, ruleset.NewRule(comment, ruleset.IfNew(), f.IfFamily(), ruleset.One(ruleset.Jump(dispatchChain(f)))))
 	}
 	return rules
 }
@@ -178,20 +187,21 @@ func capture() []ruleset.Rule {
 	return rules
 }
 
-// postrouting sees a packet after IPVS has translated it, and takes our bits
-// off the mark: tunnels would copy them to their own packets.
+// postrouting sees the first packet of a connection after IPVS has translated it.
 func postrouting() []ruleset.Rule {
 	masquerade := ruleset.One(ruleset.Masquerade())
-	rules := []ruleset.Rule{
-		ruleset.NewRule("to be masqueraded", ruleset.IfMarked(oursBit|masqBit|byMarkBit), ruleset.ChangeMark(everyBit, 0), masquerade),
-		ruleset.NewRule("to be masqueraded", ruleset.IfMarked(oursBit|masqBit), ruleset.ChangeMark(oursBit|masqBit, 0), masquerade),
-	}
+	rules := []ruleset.Rule{ruleset.NewRule("to be masqueraded", ruleset.IfMarked(oursBit|masqBit), masquerade)}
 	for _, f := range ruleset.Families {
 		rules = append(rules, ruleset.NewRule("an endpoint that reaches itself", f.IfFamily(), ruleset.IfMarked(oursBit),
-			ruleset.One(f.LoadSource(ruleset.First), f.LoadDestination(ruleset.First+f.AddrWords), ruleset.InSet(setsOf[f].hairpin)),
-			ruleset.ChangeMark(oursBit, 0), masquerade))
+			ruleset.One(f.LoadSource(ruleset.First), f.LoadDestination(ruleset.First+f.AddrWords), ruleset.InSet(setsOf[f].hairpin)), masquerade))
 	}
-	return append(rules,
-		ruleset.NewRule("done", ruleset.IfMarked(oursBit|byMarkBit), ruleset.ChangeMark(everyBit, 0)),
-		ruleset.NewRule("done", ruleset.IfMarked(oursBit), ruleset.ChangeMark(oursBit, 0)))
+	return rules
+}
+
+// done takes our bits off the mark: tunnels would copy them to their own packets.
+func done() []ruleset.Rule {
+	return []ruleset.Rule{
+		ruleset.NewRule("went by mark", ruleset.IfMarked(oursBit|byMarkBit), ruleset.ChangeMark(everyBit, 0)),
+		ruleset.NewRule("went to IPVS", ruleset.IfMarked(oursBit), ruleset.ChangeMark(oursBit|masqBit, 0)),
+	}
 }

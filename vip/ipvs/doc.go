@@ -5,7 +5,8 @@
 //
 //	from pods and outside                          from this node
 //	         |                                           |
-//	  [nat-prerouting] first packets only         [nat-output] first packets only
+//	  [prerouting] packets of connections         [output] packets of connections
+//	  that nobody has answered yet                that nobody has answered yet
 //	         +--------------------+----------------------+
 //	                              v
 //	                chain ip4-services / ip6-services
@@ -27,6 +28,7 @@
 //	         +--------------------+----------------------+
 //	                              v
 //	  [nat-postrouting] marked, or an endpoint that reaches itself: masqueraded
+//	  [done] our bits of the mark are cleared
 //
 // Each virtual server is an IPVS server at its address ("ipvsadm -Ln"), a node
 // port is one at each address of the node. IPVS has one list of endpoints for
@@ -67,6 +69,6 @@
 // accept what has the mark 0x2000 (I-13). Without nf_tables it does not run:
 // [Backend.Probe] says so.
 //
-// The packet mark's bits 11 to 14 are used, and the upper half on the first
-// packet of a connection that goes by mark.
+// The packet mark's bits 11 to 14 are used, and the upper half on the
+// packets that begin a connection which goes by mark.
 package ipvs

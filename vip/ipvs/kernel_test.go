@@ -492,3 +492,25 @@ func TestKernelRefusesTheNode(t *testing.T) {
 		}
 	}
 }
+
+// TestKernelGuardsTwice has a client try again from the same port, which
+// conntrack takes for the same connection.
+func TestKernelGuardsTwice(t *testing.T) {
+	inKernel(t)
+	mustApply(t, kernelBackend(t, Config{}), nil, plan(t, kernelWorld))
+	daemon, err := net.Listen("tcp", ":22")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	for range 3 {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{Port: 40000}, Timeout: 3 * time.Second}
+		c, err := dialer.Dial("tcp", "10.96.0.7:22")
+		if err == nil {
+			c.Close()
+		}
+		if !errors.Is(err, unix.ECONNREFUSED) {
+			t.Errorf("B17 connecting to the node's daemon by a cluster address: got %v, want a refusal", err)
+		}
+	}
+}

@@ -84,12 +84,14 @@ func (f *Family) LoadQuotedFrontend(reg uint32) []expr.Any {
 // IfICMP leaves the rule unless the packet is of the family's ICMP.
 func (f *Family) IfICMP() []expr.Any { return IfProtocol(f.icmp) }
 
+// IfNew leaves the rule unless nobody has answered on the packet's connection.
+func IfNew() []expr.Any { return ifState(expr.CtStateBitNEW) }
+
 // IfRelated leaves the rule unless the packet is an error about a connection.
-func IfRelated() []expr.Any {
-	return One(
-		&expr.Ct{Key: expr.CtKeySTATE, Register: First},
-		bitwise(expr.CtStateBitRELATED, 0),
-		equals(binaryutil.NativeEndian.PutUint32(expr.CtStateBitRELATED)))
+func IfRelated() []expr.Any { return ifState(expr.CtStateBitRELATED) }
+
+func ifState(bit uint32) []expr.Any {
+	return One(&expr.Ct{Key: expr.CtKeySTATE, Register: First}, bitwise(bit, 0), equals(binaryutil.NativeEndian.PutUint32(bit)))
 }
 
 // FrontendWords is the number of registers that a frontend takes.
@@ -122,15 +124,6 @@ func (f *Family) ifIn(network netip.Prefix, load expr.Any) []expr.Any {
 // IfProtocol leaves the rule unless the packet is of the transport protocol.
 func IfProtocol(number byte) []expr.Any {
 	return One(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: First}, equals([]byte{number}))
-}
-
-// IfTCPReset leaves the rule unless the packet is a TCP reset.
-func IfTCPReset() []expr.Any {
-	const flags, reset = 13, 4 // offset in the TCP header, and the flag
-	return append(IfProtocol(unix.IPPROTO_TCP),
-		&expr.Payload{DestRegister: First, Base: expr.PayloadBaseTransportHeader, Offset: flags, Len: 1},
-		&expr.Bitwise{SourceRegister: First, DestRegister: First, Len: 1, Mask: []byte{reset}, Xor: []byte{0}},
-		equals([]byte{reset}))
 }
 
 // IfInterface leaves the rule unless the name of the interface that the packet
@@ -201,9 +194,6 @@ func Jump(chain string) expr.Any { return &expr.Verdict{Kind: expr.VerdictJump, 
 
 // Return goes back to the chain that jumped here.
 func Return() expr.Any { return &expr.Verdict{Kind: expr.VerdictReturn} }
-
-// Accept lets the packet go its way.
-func Accept() expr.Any { return &expr.Verdict{Kind: expr.VerdictAccept} }
 
 // Drop drops the packet.
 func Drop() expr.Any { return &expr.Verdict{Kind: expr.VerdictDrop} }

@@ -45,7 +45,7 @@ func chains() []ruleset.Chain {
 				f.LoadQuotedFrontend(ruleset.First), one(ruleset.LookUp(gates, ruleset.Verdict))),
 		}},
 		{Name: "refuse", Rules: []ruleset.Rule{
-			ruleset.NewRule("a reset", ruleset.IfTCPReset(), one(ruleset.Accept())),
+			ruleset.NewRule("answered", ruleset.IfNew(), one(ruleset.Drop())),
 			ruleset.NewRule("tcp", ruleset.IfProtocol(6), one(ruleset.Reset())),
 			ruleset.NewRule("udp", ruleset.IfProtocol(17), one(ruleset.Drop())),
 			ruleset.NewRule("else", one(ruleset.Unreachable())),
