@@ -102,7 +102,13 @@ func (p *process) waitReady() {
 // start serves the folder.
 func start(t *testing.T, dir string) *process {
 	t.Helper()
-	p := &process{t: t, dir: dir, cmd: program(context.Background(), t, dir, "serve"), lines: make(chan string, 1000)}
+	return launch(t, dir, program(context.Background(), t, dir, "serve"))
+}
+
+// launch starts a command that becomes the program.
+func launch(t *testing.T, dir string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, dir: dir, cmd: cmd, lines: make(chan string, 1000)}
 	pipe, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
