@@ -70,7 +70,7 @@ func TestReplyOPT(t *testing.T) {
 		_ = w.WriteMsg(m)
 	})
 	s := startWith(t, configFor(), handler)
-	const query, cookie = "0001 0000 0000 0001" + hexName + hexA, "000a 0008 0102030405060708"
+	const query = "0001 0000 0000 0001" + hexName + hexA
 	for _, tt := range []struct{ name, opt, want string }{
 		{"W17 plain", hexOPT, "00 0029 04d0 00000000 0000"},
 		{"W17 DO copied", "00 0029 1000 00008000 0000", "00 0029 04d0 00008000 0000"},
