@@ -15,8 +15,9 @@ type Cluster struct {
 
 	// DNS is what the DNS server needs of it.
 	DNS dnsserver.ClusterConfig
-	// StartupTimeout is how long the server waits for its source before it
-	// begins to answer.
+	// StartupTimeout is accepted and has no effect: CoreDNS holds all zones
+	// back for so long, here the others are answered at once, and those of
+	// the cluster when the source has delivered everything (L1, L2).
 	StartupTimeout time.Duration
 	API            API
 }
