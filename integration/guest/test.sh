@@ -13,9 +13,9 @@ mkdir -p "$binaries"
 
 # Package, tests in it, seconds that they may take once.
 tests=(
-	"./vip/ipvs . 120"
-	"./integration/conformance ^TestIPVS$ 240"
-	"./integration/scenario ^TestIPVS$ 240"
+	"./vip/ipvs . 300"
+	"./integration/conformance ^TestIPVS$ 400"
+	"./integration/scenario ^TestIPVS$ 400"
 )
 
 integration/guest/build.sh >/dev/null
