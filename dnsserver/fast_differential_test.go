@@ -206,7 +206,7 @@ var differentialTypes = []string{"A", "AAAA", "SRV", "PTR", "TXT", "SOA", "NS", 
 
 func TestFastPathSaysWhatTheChainSays(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(12) {
+	for seed := range uint64(6) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			d, r := newDifferential(t, seed), rand.New(rand.NewPCG(seed, 1))

@@ -76,7 +76,7 @@ func (p *process) await(ctx context.Context) error {
 // stop ends it.
 func (p *process) stop() {
 	_ = p.cmd.Process.Kill() // may have ended
-	<-p.done //nolint:errcheck // killed: it says so
+	<-p.done                 //nolint:errcheck // killed: it says so
 }
 
 // cpu is the processor time that it has used, in user and kernel.
