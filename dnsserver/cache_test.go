@@ -345,3 +345,25 @@ func TestCacheSingleFlight(t *testing.T) {
 		}
 	})
 }
+
+// TestCacheConfig checks what is refused.
+func TestCacheConfig(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*CacheConfig){
+		"capacity": func(c *CacheConfig) { c.Success.Capacity = 0 },
+		"ttl":      func(c *CacheConfig) { c.Denial.TTL = -1 },
+		"zone":     func(c *CacheConfig) { c.Denial.Except = []string{"a..b"} },
+		"servfail": func(c *CacheConfig) { c.FailureTTL = 6 * time.Minute },
+		"prefetch": func(c *CacheConfig) { c.Prefetch = PrefetchConfig{Amount: 1, Percent: 5} },
+		"stale":    func(c *CacheConfig) { c.Stale.Timeout = -1 },
+	} {
+		conf := DefaultCacheConfig()
+		if err := conf.validate(); err != nil {
+			t.Fatalf("F3 the defaults: %v", err)
+		}
+		set(&conf)
+		if err := conf.validate(); err == nil {
+			t.Errorf("F3 %s: no error", name)
+		}
+	}
+}

@@ -94,31 +94,37 @@ func DefaultCacheConfig() CacheConfig {
 func (c *CacheConfig) validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("cache: "+format, args...)) }
-	for name, class := range map[string]CacheClass{"success": c.Success, "denial": c.Denial} {
-		if class.Capacity < 1 {
-			fail("%s: capacity %d: must be at least 1", name, class.Capacity)
-		}
-		if class.TTL < 0 || class.MinTTL < 0 {
-			fail("%s: ttl must not be negative", name)
-		}
-	}
-	for _, zones := range [][]string{c.Zones, c.Success.Except, c.Denial.Except} {
-		for _, zone := range zones {
-			if _, ok := dns.IsDomainName(zone); !ok || zone == "" {
-				fail("zone %q: not a domain name", zone)
-			}
-		}
-	}
+	c.Success.validate("success", fail)
+	c.Denial.validate("denial", fail)
+	validateZones(c.Zones, fail)
 	if c.FailureTTL < 0 || c.FailureTTL > maxFailureTTL {
 		fail("servfail %v: must be between 0 and %v", c.FailureTTL, maxFailureTTL)
 	}
 	if p := c.Prefetch; p.Amount < 0 || p.Amount > 0 && (p.Percent < 10 || p.Percent > 90) {
 		fail("prefetch %d %d%%: amount must not be negative, percentage between 10 and 90", p.Amount, p.Percent)
 	}
-	if c.Stale.For < 0 || c.Stale.Timeout < 0 || c.Stale.TTL < 0 || c.Stale.Recheck < 0 {
+	if min(c.Stale.For, c.Stale.Timeout, c.Stale.TTL, c.Stale.Recheck) < 0 {
 		fail("serve_stale: durations must not be negative")
 	}
 	return errors.Join(errs...)
+}
+
+func (c *CacheClass) validate(name string, fail func(format string, args ...any)) {
+	if c.Capacity < 1 {
+		fail("%s: capacity %d: must be at least 1", name, c.Capacity)
+	}
+	if min(c.TTL, c.MinTTL) < 0 {
+		fail("%s: ttl must not be negative", name)
+	}
+	validateZones(c.Except, fail)
+}
+
+func validateZones(zones []string, fail func(format string, args ...any)) {
+	for _, zone := range zones {
+		if _, ok := dns.IsDomainName(zone); !ok || zone == "" {
+			fail("zone %q: not a domain name", zone)
+		}
+	}
 }
 
 // canonical returns zones in canonical form.

@@ -2,6 +2,7 @@ package dnsserver
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -87,10 +88,9 @@ type cacheEntry struct {
 	stored  time.Time
 	expires time.Time
 
-	hits       atomic.Int32 // without a gap
-	lastHit    atomic.Int64 // since stored
-	refreshing atomic.Bool
-	retryAt    atomic.Int64 // since stored: no refresh before
+	hits    atomic.Int32 // without a gap
+	lastHit atomic.Int64 // since stored
+	retryAt atomic.Int64 // since stored: no refresh before
 }
 
 // newCacheEntry packs an answer. Its records all get one TTL: an answer is
@@ -114,7 +114,10 @@ func newCacheEntry(key *cacheKey, kind cacheKind, m *dns.Msg, ttl time.Duration,
 // addresses.
 func (e *cacheEntry) index() error {
 	off, ok := skipName(e.wire, headerLen, false)
-	off += 4
+	if !ok {
+		return errors.New("packing answer: no question")
+	}
+	off += 4 // type and class
 	n := 0
 	for at := 6; at < headerLen; at += 2 {
 		n += int(binary.BigEndian.Uint16(e.wire[at:]))
@@ -122,8 +125,8 @@ func (e *cacheEntry) index() error {
 	e.ttls = make([]uint16, 0, n)
 	var sets setFinder
 	for range n {
-		var rr record
-		if rr, ok = readRecord(e.wire, off); !ok || rr.end > math.MaxUint16 {
+		rr, ok := readRecord(e.wire, off)
+		if !ok || rr.end > math.MaxUint16 {
 			return fmt.Errorf("packing answer: record at %d: out of bounds", off)
 		}
 		e.ttls = append(e.ttls, uint16(rr.fixed+4))

@@ -85,8 +85,10 @@ func TestCacheStale(t *testing.T) {
 		{"F4 the TTL of stale answers", func(s *StaleConfig) { s.TTL = 30 * time.Second }, broken, oldAfter30, 0, oldAfter30},
 		{"F4 verify", func(s *StaleConfig) { s.Verify = true }, slowly(fresh), "NOERROR, 60 192.0.2.2", time.Second, "NOERROR, 58 192.0.2.2"},
 		{"F4 verify, upstream fails", func(s *StaleConfig) { s.Verify = true }, slowly(broken), old, time.Second, old},
-		{"F4 verify with a timeout", func(s *StaleConfig) { s.Verify, s.Timeout = true, 100*time.Millisecond }, slowly(fresh),
-			old, 100 * time.Millisecond, "NOERROR, 59 192.0.2.2"},
+		{
+			"F4 verify with a timeout", func(s *StaleConfig) { s.Verify, s.Timeout = true, 100*time.Millisecond }, slowly(fresh),
+			old, 100 * time.Millisecond, "NOERROR, 59 192.0.2.2",
+		},
 		{"F4 too old", func(s *StaleConfig) { s.For = time.Second }, broken, "SERVFAIL", 0, "SERVFAIL"},
 		{"A32 a denial replaces it", func(*StaleConfig) {}, saying(t, dns.RcodeNameError, soa90), old, 0, "NXDOMAIN, ns 18 SOA"},
 		{"F4 prefer_positive: it doesn't", func(s *StaleConfig) { s.PreferPositive = true }, saying(t, dns.RcodeNameError, soa90), old, 0, old},

@@ -23,16 +23,36 @@ func TestConsolidate(t *testing.T) {
 		errs []string // one each second
 		want []string
 	}{
-		{"one line for all", ConsolidateRule{Every: 10 * time.Second, Pattern: "timeout$", Level: slog.LevelWarn},
-			[]string{"a: timeout", "b: timeout"}, []string{`level=WARN msg="2 errors like 'timeout$' occurred in last 10s"`}},
-		{"others by themselves", ConsolidateRule{Every: 10 * time.Second, Pattern: "timeout$"},
-			[]string{"a: timeout", "refused"}, []string{"err=refused", `msg="1 errors like`}},
-		{"show_first, and a summary", ConsolidateRule{Every: 10 * time.Second, Pattern: "timeout", ShowFirst: true},
-			[]string{"a: timeout", "b: timeout"}, []string{`err="a: timeout"`, `msg="2 errors like`}},
-		{"show_first, and nothing else", ConsolidateRule{Every: 10 * time.Second, Pattern: "timeout", ShowFirst: true},
-			[]string{"a: timeout"}, []string{`err="a: timeout"`}},
-		{"again after the time", ConsolidateRule{Every: 1500 * time.Millisecond, Pattern: "timeout"},
-			[]string{"timeout", "timeout", "timeout"}, []string{`msg="2 errors like`, `msg="1 errors like`}},
+		{
+			"one line for all",
+			ConsolidateRule{Every: 10 * time.Second, Pattern: "timeout$", Level: slog.LevelWarn},
+			[]string{"a: timeout", "b: timeout"},
+			[]string{`level=WARN msg="2 errors like 'timeout$' occurred in last 10s"`},
+		},
+		{
+			"others by themselves",
+			ConsolidateRule{Every: 10 * time.Second, Pattern: "timeout$"},
+			[]string{"a: timeout", "refused"},
+			[]string{"err=refused", `msg="1 errors like`},
+		},
+		{
+			"show_first, and a summary",
+			ConsolidateRule{Every: 10 * time.Second, Pattern: "timeout", ShowFirst: true},
+			[]string{"a: timeout", "b: timeout"},
+			[]string{`err="a: timeout"`, `msg="2 errors like`},
+		},
+		{
+			"show_first, and nothing else",
+			ConsolidateRule{Every: 10 * time.Second, Pattern: "timeout", ShowFirst: true},
+			[]string{"a: timeout"},
+			[]string{`err="a: timeout"`},
+		},
+		{
+			"again after the time",
+			ConsolidateRule{Every: 1500 * time.Millisecond, Pattern: "timeout"},
+			[]string{"timeout", "timeout", "timeout"},
+			[]string{`msg="2 errors like`, `msg="1 errors like`},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

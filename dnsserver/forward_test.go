@@ -353,8 +353,10 @@ func TestParseUpstreams(t *testing.T) {
 		{[]string{"ns.example"}, "", `upstream "ns.example": must be an IP address with or without a port`},
 		{[]string{dir + "/missing"}, "", "no such file"},
 		{[]string{"tls://192.0.2.1", "tls://[2001:db8::1]:8853"}, "tls://192.0.2.1:853 tls://[2001:db8::1]:8853", ""},
-		{[]string{"tls://192.0.2.1%dns.example", "tls://192.0.2.2%dns.example:8853", "tls://[2001:db8::1%dns.example]:8853"},
-			"tls://192.0.2.1%dns.example:853 tls://192.0.2.2%dns.example:8853 tls://[2001:db8::1%dns.example]:8853", ""},
+		{
+			[]string{"tls://192.0.2.1%dns.example", "tls://192.0.2.2%dns.example:8853", "tls://[2001:db8::1%dns.example]:8853"},
+			"tls://192.0.2.1%dns.example:853 tls://192.0.2.2%dns.example:8853 tls://[2001:db8::1%dns.example]:8853", "",
+		},
 		{[]string{"192.0.2.1", "192.0.2.1:53"}, "192.0.2.1:53", ""},
 		{[]string{"https://192.0.2.1"}, "", `transport "https": must be dns or tls`},
 		{manyUpstreams(16), "", "16 upstreams: at most 15"},

@@ -47,7 +47,7 @@ func (b *bailiwick) chain(rrs []dns.RR) []dns.RR {
 	}
 	return slices.DeleteFunc(rrs, func(rr dns.RR) bool {
 		owner := dns.CanonicalName(rr.Header().Name)
-		return !b.names[owner] && !(isDNAME(rr) && b.below(owner))
+		return !b.names[owner] && (!isDNAME(rr) || !b.below(owner))
 	})
 }
 

@@ -80,7 +80,7 @@ func (o *operations) askHealth(ctx context.Context, client *http.Client, addr st
 	start := time.Now()
 	err := getHealth(ctx, client, addr)
 	if ctx.Err() != nil {
-		return nil // the server ends
+		return nil //nolint:nilerr // the server ends
 	}
 	took := time.Since(start)
 	o.healthTook.Observe(took.Seconds())
