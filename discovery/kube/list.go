@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,7 +54,9 @@ func (f *fetcher) page(ctx context.Context, o metav1.ListOptions, list *itemList
 func (f *fetcher) decode(from io.Reader, list *itemList) error {
 	d := json.NewDecoder(from)
 	list.ResourceVersion = ""
+	missing := map[string]bool{"kind": true, "items": true}
 	err := eachField(d, func(name string) error {
+		delete(missing, name)
 		switch name {
 		case "kind":
 			return f.checkKind(d)
@@ -65,10 +69,15 @@ func (f *fetcher) decode(from io.Reader, list *itemList) error {
 			return d.Decode(&ignored)
 		}
 	})
-	if err == nil && list.ResourceVersion == "" {
+	switch {
+	case err != nil:
+		return err
+	case len(missing) > 0:
+		return fmt.Errorf("it lacks %q", slices.Sorted(maps.Keys(missing)))
+	case list.ResourceVersion == "":
 		return errors.New("it has no resource version")
 	}
-	return err
+	return nil
 }
 
 func (f *fetcher) checkKind(d *json.Decoder) error {

@@ -101,6 +101,10 @@ func TestBadLists(t *testing.T) {
 			_, _ = w.Write([]byte(`{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[]}`))
 		},
 		"no resource version": func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"kind":"ServiceList","items":[]}`)) },
+		"no items": func(w http.ResponseWriter) {
+			_, _ = w.Write([]byte(`{"kind":"ServiceList","metadata":{"resourceVersion":"9"}}`))
+		},
+		"no kind": func(w http.ResponseWriter) { _, _ = w.Write([]byte(`{"metadata":{"resourceVersion":"9"},"items":[]}`)) },
 		"cut short": func(w http.ResponseWriter) {
 			_, _ = w.Write([]byte(`{"kind":"ServiceList","metadata":{"resourceVersion":"9"},"items":[`))
 		},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -187,18 +186,22 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// Several sources may follow one server, and writers don't see half a batch.
-func TestOneRevisionForWhatBelongsTogether(t *testing.T) {
-	h := follow(t, newServer(t, apistub.Options{}), Config{})
-	before := h.synced().Revision
-	var group sync.WaitGroup
-	group.Go(func() {
-		h.server.Put(apistub.Service("web", "new", "10.96.0.30"), apistub.Slice("web", "new", "new-a", "10.244.0.7"))
-	})
-	v := h.wait("the new service", func(v *discovery.Snapshot) bool { return v.Revision > before })
-	group.Wait()
-	if got := addresses(v, "web", "new"); got != "10.244.0.7" && v.Revision == before+1 {
-		t.Logf("two watches, two moments: %q first", got) // allowed, and converges
+// What has come in the meantime is published as one revision.
+func TestOneRevision(t *testing.T) {
+	cfg := Config{}.withDefaults()
+	w := newWorld(&cfg, newHealth(cfg.Log, "test", nil))
+	store := discovery.NewStore()
+	for i, o := range []apistub.Object{apistub.Slice("web", "new", "new-a", "10.244.0.7"), apistub.Service("web", "new", "10.96.0.30")} {
+		table := w.tables[1-i]
+		if err := table.Add(table.resource.item(o, nil)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	h.waitFor("web", "new", "10.244.0.7")
+	v := store.Update(func(tx *discovery.Tx) { w.apply(tx) })
+	if got := addresses(v, "web", "new"); got != "10.244.0.7" || v.Revision != 1 {
+		t.Errorf("revision %d: %q", v.Revision, got)
+	}
+	if again := store.Update(func(tx *discovery.Tx) { w.apply(tx) }); again != v {
+		t.Errorf("nothing has changed, and the revision is %d", again.Revision)
+	}
 }
