@@ -26,7 +26,7 @@ type dohServer struct {
 	http *http.Server
 }
 
-func newDoHServer(l *listener) *dohServer {
+func newDoHServer(l *listener, limits TCPConfig) *dohServer {
 	d := &dohServer{l: l}
 	mux := http.NewServeMux()
 	mux.HandleFunc(dohPath, d.serve)
@@ -40,9 +40,9 @@ func newDoHServer(l *listener) *dohServer {
 				return l.serving.Load().tls, nil
 			},
 		},
-		ReadHeaderTimeout: defaultTCPIdle,
-		ReadTimeout:       defaultTCPIdle,
-		IdleTimeout:       defaultTCPIdle,
+		ReadHeaderTimeout: limits.Idle,
+		ReadTimeout:       limits.Idle,
+		IdleTimeout:       limits.Idle,
 		ErrorLog:          log.New(io.Discard, "", 0), // of clients' mistakes
 	}
 	return d

@@ -70,7 +70,7 @@ func (s *Server) openListener(ctx context.Context, key string, cfg Config, opene
 		cfg.UDPSockets = 0
 	}
 	if transport == DoH {
-		l.doh = newDoHServer(l)
+		l.doh = newDoHServer(l, cfg.TCP)
 	}
 	if addr.Port() == 0 {
 		return l, l.openAnyPort(ctx, addr, cfg)

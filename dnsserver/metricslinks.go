@@ -12,7 +12,6 @@ type linkMetrics struct {
 	templateFailures, rrFailures                    *prometheus.CounterVec
 	hostsEntries, hostsReload                       prometheus.Gauge
 	limited                                         *prometheus.CounterVec
-	cookies                                         *prometheus.CounterVec
 }
 
 func newLinkMetrics() *linkMetrics {
@@ -42,7 +41,6 @@ func newLinkMetrics() *linkMetrics {
 		hostsReload:  gauge("coredns_hosts_reload_timestamp_seconds", "When a hosts file was last read."),
 		limited: vec("signpost_dns_rate_limited_total", "Replies and queries beyond a rate limit, by what was done.",
 			"server", "action"),
-		cookies: vec("signpost_dns_cookies_total", "Queries with a DNS cookie, by what it was.", "kind"),
 	}
 }
 
@@ -50,6 +48,6 @@ func newLinkMetrics() *linkMetrics {
 func (m *linkMetrics) all() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.local, m.aclAllowed, m.aclBlocked, m.aclFiltered, m.aclDropped, m.dns64, m.autopath,
-		m.templateMatches, m.templateFailures, m.rrFailures, m.hostsEntries, m.hostsReload, m.limited, m.cookies,
+		m.templateMatches, m.templateFailures, m.rrFailures, m.hostsEntries, m.hostsReload, m.limited,
 	}
 }
