@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"signpost/cmd/signpost/corefile"
 	"signpost/cmd/signpost/dataplane"
 )
 
@@ -106,7 +107,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"no problems", "check", 0, "no problems\n", ""},
 		{"of the Corefile and of the manifests", "check -conf both", 2, "", `both:4: kubernetes: ttl 99999: must be between 0 and 3600
-both:6: frobnicate: unknown directive: must be one of import, admin, bind, errors, forward, health, kubernetes, loadbalance, log, manifests, prometheus, ready, reload, vip
+both:6: frobnicate: unknown directive: must be one of import, ` + strings.Join(corefile.Directives(), ", ") + `
 bad/web.yaml:6: Service "default/web": spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive
 `},
 		{"of what only the machine can tell", "check --conf=api", 2, "", `api:3: vip: mode kernelspace: needs Windows, this machine runs linux: must be one of auto, ` + strings.Join(dataplane.Modes(), ", ") + `
