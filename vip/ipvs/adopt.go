@@ -240,7 +240,7 @@ func (b *Backend) removeServers(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("looking for IPVS servers to remove: %w", err)
 	}
-	b.rules.held = found.Elements
+	b.rules.held = found.BySlot()
 	bound, err := b.planes.addresses.routes.bound()
 	if err != nil {
 		return err

@@ -124,7 +124,8 @@ func (b *Backend) apply(ctx context.Context, have, want *vip.State) error {
 		if err != nil {
 			return err
 		}
-		b.planes, b.rules.conn, b.rules.held = planes, planes.table, nil
+		b.planes = planes
+		b.rules.connect(planes.table)
 	}
 	if known && have != nil && b.node.Equal(want.Node()) {
 		if list, ok := b.changed(have, want); ok {
@@ -144,7 +145,8 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.planes, b.rules.conn, b.rules.held = planes, planes.table, nil
+	b.planes = planes
+	b.rules.connect(planes.table)
 	return errors.Join(b.removeServers(ctx), planes.table.Remove(ctx), planes.addresses.routes.remove())
 }
 

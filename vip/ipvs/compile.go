@@ -164,28 +164,11 @@ func sourceRanges(s *familySets, key []byte, v *vip.VirtualServer) []ruleset.Ele
 		return nil
 	}
 	elements := []ruleset.Element{{Set: s.restricted, Key: string(key)}}
-	for _, p := range mergePrefixes(v.SourceRanges) {
+	for _, p := range ruleset.MergePrefixes(v.SourceRanges) {
 		first, last := ruleset.Interval(key, p)
 		elements = append(elements, ruleset.Element{Set: s.ranges, Key: first, Last: last})
 	}
 	return elements
-}
-
-// mergePrefixes drops the prefixes that lie inside another one: the kernel
-// refuses ranges that overlap.
-func mergePrefixes(prefixes []netip.Prefix) []netip.Prefix {
-	var kept []netip.Prefix
-	for i, p := range prefixes {
-		covered := false
-		for j, q := range prefixes {
-			wider := q.Bits() < p.Bits() || q.Bits() == p.Bits() && j < i
-			covered = covered || i != j && wider && q.Overlaps(p)
-		}
-		if !covered {
-			kept = append(kept, p)
-		}
-	}
-	return kept
 }
 
 // compiler holds what is the same for all virtual servers.

@@ -24,7 +24,7 @@ func (b *Backend) Diff(ctx context.Context, want *vip.State) ([]vip.Difference, 
 	if err != nil {
 		return nil, err
 	}
-	own.rules.conn, own.rules.held, own.rules.users = planes.table, found.Elements, map[ruleset.Slot]int{}
+	own.rules.conn, own.rules.held, own.rules.users = planes.table, found.BySlot(), map[ruleset.Slot]int{}
 	if planes.addresses.held, err = planes.addresses.routes.bound(); err != nil {
 		return nil, err
 	}

@@ -224,12 +224,12 @@ func (m fakeRoutes) remove() error {
 
 type fakeTable struct{ *machine }
 
-func (m fakeTable) Generation(context.Context) (ruleset.Generation, error) {
-	return ruleset.Generation{ID: m.generation, Process: 1}, nil
-}
+func (m fakeTable) Generation(context.Context) (uint32, error) { return m.generation, nil }
+
+func (m fakeTable) Port() uint32 { return 1 }
 
 func (m fakeTable) Look(_ context.Context, chains []ruleset.Chain) (*ruleset.Contents, error) {
-	return ruleset.NewContents(m.made, m.generation, maps.Clone(m.elements), slices.Collect(maps.Values(m.rules))), nil
+	return ruleset.NewContents(m.made, m.generation, slices.Collect(maps.Values(m.elements)), slices.Collect(maps.Values(m.rules))), nil
 }
 
 func (m fakeTable) Remove(context.Context) error {

@@ -39,7 +39,8 @@ func (b *Backend) Probe(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.Try(ctx, skeleton(&vip.Node{})); err != nil {
-		return fmt.Errorf("probing ipvs: nf_tables, which masquerades and filters in this mode: %s", ruleset.Reason(err))
+		return fmt.Errorf("probing ipvs: nf_tables, which masquerades and filters in this mode: %s", ruleset.Reason(err,
+			"a kind of rule or set (NAT, masquerading, fib, reject, conntrack in family inet)"))
 	}
 	return nil
 }

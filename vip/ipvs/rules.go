@@ -14,7 +14,8 @@ import (
 type table interface {
 	Commit(ctx context.Context, t *ruleset.Transaction) error
 	Look(ctx context.Context, chains []ruleset.Chain) (*ruleset.Contents, error)
-	Generation(ctx context.Context) (ruleset.Generation, error)
+	Generation(ctx context.Context) (uint32, error)
+	Port() uint32
 	Remove(ctx context.Context) error
 	Close() error
 }
@@ -29,8 +30,15 @@ type rules struct {
 
 	node    *vip.Node // that the chains are made for
 	settled uint32    // the ruleset's generation after our last transaction or look
-	// process is this process as the kernel's notifications name it.
-	process atomic.Uint32
+	// port is our socket as the kernel's notifications name it.
+	port atomic.Uint32
+}
+
+// connect has the rules be programmed over a connection; what the kernel holds
+// is not known.
+func (r *rules) connect(conn table) {
+	r.conn, r.held = conn, nil
+	r.port.Store(conn.Port())
 }
 
 // batch collects what one transaction changes.
@@ -91,8 +99,8 @@ func (r *rules) commit(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// write carries out a transaction and learns from it how the kernel names this
-// process, which in a container is not by the number that it knows itself.
+// write carries out a transaction and notes whether it was the only one since
+// our last one.
 func (r *rules) write(ctx context.Context, t *ruleset.Transaction) error {
 	if r.fresh {
 		t.Create, t.Chains = true, append(skeleton(r.node), t.Chains...)
@@ -109,11 +117,8 @@ func (r *rules) write(ctx context.Context, t *ruleset.Transaction) error {
 	}
 	r.fresh = false
 	after, err := r.conn.Generation(ctx)
-	if err == nil && after.ID == before.ID+1 {
-		r.process.Store(after.Process)
-		if before.ID == r.settled {
-			r.settled = after.ID
-		}
+	if err == nil && after == before+1 && before == r.settled {
+		r.settled = after
 	}
 	return err
 }
@@ -125,7 +130,7 @@ func (r *rules) undisturbed(ctx context.Context, node *vip.Node) (bool, error) {
 		return false, nil
 	}
 	now, err := r.conn.Generation(ctx)
-	return err == nil && now.ID == r.settled, err
+	return err == nil && now == r.settled, err
 }
 
 // look learns what the kernel holds and sets right what depends on no Service.
@@ -139,7 +144,7 @@ func (r *rules) look(ctx context.Context, node *vip.Node) error {
 	if err != nil {
 		return err
 	}
-	r.held, r.node, r.fresh, r.settled = found.Elements, node, !found.Usable, found.Generation
+	r.held, r.node, r.fresh, r.settled = found.BySlot(), node, !found.Usable, found.Generation
 	t := &ruleset.Transaction{}
 	if found.Usable {
 		t.Chains = slices.DeleteFunc(want, found.Has)

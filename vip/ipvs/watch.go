@@ -52,7 +52,7 @@ func (b *Backend) Watch(ctx context.Context, drift func()) error {
 		}
 	})
 	helpers.Go(func() { b.follow(ctx, table, removed, drift) })
-	err = ruleset.Watch(ctx, tableName, b.rules.process.Load, drift)
+	err = ruleset.Watch(ctx, tableName, b.rules.port.Load, drift)
 	cancel()
 	helpers.Wait()
 	close(failures)

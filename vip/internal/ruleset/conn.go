@@ -15,8 +15,8 @@ import (
 
 // Limits of a netlink conversation.
 const (
-	// socketBuffer bounds a transaction: the kernel takes no message larger
-	// than the socket's buffer.
+	// socketBuffer bounds a transaction, the kernel takes no message larger
+	// than the socket's buffer: to the elements of some 20,000 Services.
 	socketBuffer = 64 << 20
 	// elementsPerMessage keeps a message's element list under the 64 KiB that
 	// a netlink attribute can hold.
@@ -35,6 +35,7 @@ const (
 type Conn struct {
 	name   string
 	sets   []*Set
+	port   uint32
 	conn   *nft.Conn
 	socket *netlink.Conn
 	handle *nft.Table
@@ -52,9 +53,33 @@ func Open(table string, sets []*Set) (*Conn, error) {
 		return nil, fmt.Errorf("opening a netlink socket: %w", err)
 	}
 	c.conn = conn
+	if c.port, err = portOf(c.socket); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
 	return c, nil
 }
 
+// Port is the socket's, by which the kernel names the author of a change.
+func (c *Conn) Port() uint32 { return c.port }
+
+func portOf(s *netlink.Conn) (uint32, error) {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return 0, fmt.Errorf("reading the netlink socket's port: %w", err)
+	}
+	var name unix.Sockaddr
+	var failed error
+	if err := raw.Control(func(fd uintptr) { name, failed = unix.Getsockname(int(fd)) }); err != nil || failed != nil {
+		return 0, fmt.Errorf("reading the netlink socket's port: %w", errors.Join(err, failed))
+	}
+	own, ok := name.(*unix.SockaddrNetlink)
+	if !ok {
+		return 0, errors.New("reading the netlink socket's port: not a netlink socket's")
+	}
+	return own.Pid, nil
+}
+
+// widen has the kernel hand out dumps in the largest pieces.
 func widen(s *netlink.Conn) error {
 	if _, err := s.Send(generationRequest()); err != nil {
 		return fmt.Errorf("asking for the ruleset's generation: %w", err)
@@ -136,6 +161,21 @@ func (c *Conn) Commit(ctx context.Context, t *Transaction) error {
 	return c.flush()
 }
 
+// Empty takes all rules out of chains, those that exist: none of them leads on
+// any more.
+func (c *Conn) Empty(ctx context.Context, chains ...string) error {
+	if err := c.bound(ctx); err != nil {
+		return err
+	}
+	for _, name := range chains {
+		c.conn.FlushChain(Chain{Name: name}.handle(c.handle))
+	}
+	if err := c.flush(); !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	return nil
+}
+
 // Remove deletes the table, if there is one.
 func (c *Conn) Remove(ctx context.Context) error {
 	if err := c.bound(ctx); err != nil {
@@ -210,15 +250,15 @@ func (c *Conn) writeElements(elements []Element, write func(*nft.Set, []nft.SetE
 	return nil
 }
 
-// Reason shortens the kernel's error to what a person can use.
-func Reason(err error) string {
+// Reason shortens the kernel's error about something to what a person can use.
+func Reason(err error, something string) string {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return "permission denied: CAP_NET_ADMIN is needed"
 	case errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EAFNOSUPPORT):
 		return "the kernel has no nf_tables"
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP):
-		return "the kernel lacks a kind of rule or set (NAT, masquerading, fib, reject, conntrack in family inet)"
+		return "the kernel lacks " + something
 	}
 	return strings.TrimPrefix(err.Error(), "conn.Receive: ")
 }

@@ -1,10 +1,11 @@
 // Package ruleset programs one nf_tables table of family inet over netlink,
-// for backends whose rules never change and whose sets do.
+// for backends whose rules seldom change and whose sets do.
 //
 //	Table ──────> Conn.Commit(Transaction)   chains, elements: all or nothing
 //	(sets, chains)
 //	              Conn.Look ──> Contents     what the kernel holds
-//	              Conn.Watch ─> drift()      somebody else changed it
+//	              Conn.Try                   whether the kernel could
+//	              Watch ──────> drift()      somebody else changed it
 //
 // It knows nothing of Services. Keys and values are the bytes that stand in the
 // kernel's registers, kept in strings so that they can be compared and be keys

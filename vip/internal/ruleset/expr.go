@@ -61,13 +61,21 @@ func (f *Family) load(reg, offset uint32) expr.Any {
 	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: f.len}
 }
 
-// LoadFrontend loads destination address . protocol . destination port. The
-// port stands at the same place in TCP, UDP and SCTP.
+// LoadFrontend loads destination address . protocol . destination port.
 func (f *Family) LoadFrontend(reg uint32) []expr.Any {
 	return One(
 		f.LoadDestination(reg),
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg + f.AddrWords},
-		&expr.Payload{DestRegister: reg + f.AddrWords + 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2})
+		LoadProtocol(reg+f.AddrWords),
+		LoadPort(reg+f.AddrWords+1))
+}
+
+// LoadProtocol loads the transport protocol's number.
+func LoadProtocol(reg uint32) expr.Any { return &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg} }
+
+// LoadPort loads the destination port, which stands at the same place in TCP,
+// UDP and SCTP.
+func LoadPort(reg uint32) expr.Any {
+	return &expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2}
 }
 
 // LoadQuotedFrontend loads source address . protocol . source port of the
@@ -85,21 +93,31 @@ func (f *Family) LoadQuotedFrontend(reg uint32) []expr.Any {
 func (f *Family) IfICMP() []expr.Any { return IfProtocol(f.icmp) }
 
 // IfNew leaves the rule unless nobody has answered on the packet's connection.
-func IfNew() []expr.Any { return ifState(expr.CtStateBitNEW) }
+func IfNew() []expr.Any { return ifConnection(expr.CtKeySTATE, expr.CtStateBitNEW) }
 
 // IfRelated leaves the rule unless the packet is an error about a connection.
-func IfRelated() []expr.Any { return ifState(expr.CtStateBitRELATED) }
+func IfRelated() []expr.Any { return ifConnection(expr.CtKeySTATE, expr.CtStateBitRELATED) }
 
-func ifState(bit uint32) []expr.Any {
-	return One(&expr.Ct{Key: expr.CtKeySTATE, Register: First}, bitwise(bit, 0), equals(binaryutil.NativeEndian.PutUint32(bit)))
+// ifConnection leaves the rule unless the connection has the bit there.
+func ifConnection(where expr.CtKey, bit uint32) []expr.Any {
+	return One(&expr.Ct{Key: where, Register: First}, bitwise(bit, 0), Equals(binaryutil.NativeEndian.PutUint32(bit)))
 }
+
+// IfTranslated leaves the rule unless the connection's destination was translated.
+func IfTranslated() []expr.Any {
+	const statusDNAT = 1 << 5 // IPS_DST_NAT
+	return ifConnection(expr.CtKeySTATUS, statusDNAT)
+}
+
+// AddrLen is the number of bytes of an address.
+func (f *Family) AddrLen() int { return int(f.len) }
 
 // FrontendWords is the number of registers that a frontend takes.
 func (f *Family) FrontendWords() uint32 { return f.AddrWords + 2 }
 
 // IfFamily leaves the rule unless the packet is of the family.
 func (f *Family) IfFamily() []expr.Any {
-	return One(&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: First}, equals([]byte{f.proto}))
+	return One(&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: First}, Equals([]byte{f.proto}))
 }
 
 // IfSource leaves the rule unless the source address is in the network.
@@ -118,32 +136,32 @@ func (f *Family) ifIn(network netip.Prefix, load expr.Any) []expr.Any {
 			SourceRegister: First, DestRegister: First, Len: f.len,
 			Mask: net.CIDRMask(network.Bits(), int(f.len)*8), Xor: make([]byte, f.len),
 		},
-		equals(network.Masked().Addr().AsSlice()))
+		Equals(network.Masked().Addr().AsSlice()))
 }
 
 // IfProtocol leaves the rule unless the packet is of the transport protocol.
 func IfProtocol(number byte) []expr.Any {
-	return One(&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: First}, equals([]byte{number}))
+	return One(LoadProtocol(First), Equals([]byte{number}))
 }
 
 // IfInterface leaves the rule unless the name of the interface that the packet
 // came in by begins with the prefix.
 func IfInterface(prefix string) []expr.Any {
-	return One(&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: First}, equals([]byte(prefix)))
+	return One(&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: First}, Equals([]byte(prefix)))
 }
 
 // IfFromThisNode leaves the rule unless the source address is one of this node's.
 func IfFromThisNode() []expr.Any {
 	return One(
 		&expr.Fib{Register: First, FlagSADDR: true, ResultADDRTYPE: true},
-		equals(binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)))
+		Equals(binaryutil.NativeEndian.PutUint32(unix.RTN_LOCAL)))
 }
 
 // IfToServer leaves the rule unless the packet goes the way that the first one
 // of its connection went.
 func IfToServer() []expr.Any {
 	const original = 0 // IP_CT_DIR_ORIGINAL
-	return One(&expr.Ct{Key: expr.CtKeyDIRECTION, Register: First}, equals([]byte{original}))
+	return One(&expr.Ct{Key: expr.CtKeyDIRECTION, Register: First}, Equals([]byte{original}))
 }
 
 // IfMarked leaves the rule unless the packet's mark has all the bits.
@@ -151,7 +169,7 @@ func IfMarked(bits uint32) []expr.Any {
 	return One(
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: First},
 		bitwise(bits, 0),
-		equals(binaryutil.NativeEndian.PutUint32(bits)))
+		Equals(binaryutil.NativeEndian.PutUint32(bits)))
 }
 
 // ChangeMark clears bits of the mark, then sets others.
@@ -169,8 +187,8 @@ func bitwise(mask, xor uint32) expr.Any {
 	}
 }
 
-// equals leaves the rule unless the first register holds the data.
-func equals(data []byte) expr.Any {
+// Equals leaves the rule unless the first register holds the data.
+func Equals(data []byte) expr.Any {
 	return &expr.Cmp{Op: expr.CmpOpEq, Register: First, Data: data}
 }
 
@@ -204,6 +222,14 @@ func Reset() expr.Any { return &expr.Reject{Type: unix.NFT_REJECT_TCP_RST} }
 // Unreachable answers with ICMP port unreachable.
 func Unreachable() expr.Any {
 	return &expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_PORT_UNREACH}
+}
+
+// Translate sends the connection to the address and port in the registers.
+func (f *Family) Translate(reg uint32) expr.Any {
+	return &expr.NAT{
+		Type: expr.NATTypeDestNAT, Family: uint32(f.proto),
+		RegAddrMin: reg, RegProtoMin: reg + f.AddrWords, Specified: true,
+	}
 }
 
 // Masquerade gives the packet an address of this node as its source.

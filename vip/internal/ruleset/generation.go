@@ -10,21 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Generation is the kernel's count of committed transactions, and who made the
-// last one, as the kernel numbers processes.
-type Generation struct{ ID, Process uint32 }
-
-// Generation asks for the present one.
-func (c *Conn) Generation(ctx context.Context) (Generation, error) {
+// Generation is the kernel's count of committed transactions.
+func (c *Conn) Generation(ctx context.Context) (uint32, error) {
 	if err := c.bound(ctx); err != nil {
-		return Generation{}, err
+		return 0, err
 	}
 	replies, err := c.socket.Execute(generationRequest())
 	if err != nil {
-		return Generation{}, fmt.Errorf("asking for the ruleset's generation: %w", err)
+		return 0, fmt.Errorf("asking for the ruleset's generation: %w", err)
 	}
 	if len(replies) != 1 {
-		return Generation{}, fmt.Errorf("asking for the ruleset's generation: got %d replies", len(replies))
+		return 0, fmt.Errorf("asking for the ruleset's generation: got %d replies", len(replies))
 	}
 	return parseGeneration(replies[0])
 }
@@ -39,27 +35,24 @@ func generationRequest() netlink.Message {
 	}
 }
 
-func parseGeneration(m netlink.Message) (Generation, error) {
+func parseGeneration(m netlink.Message) (uint32, error) {
 	const header = 4 // struct nfgenmsg
 	if len(m.Data) < header {
-		return Generation{}, errors.New("decoding a ruleset generation: message too short")
+		return 0, errors.New("decoding a ruleset generation: message too short")
 	}
 	ad, err := netlink.NewAttributeDecoder(m.Data[header:])
 	if err != nil {
-		return Generation{}, fmt.Errorf("decoding a ruleset generation: %w", err)
+		return 0, fmt.Errorf("decoding a ruleset generation: %w", err)
 	}
 	ad.ByteOrder = binary.BigEndian
-	var g Generation
+	var id uint32
 	for ad.Next() {
-		switch ad.Type() {
-		case unix.NFTA_GEN_ID:
-			g.ID = ad.Uint32()
-		case unix.NFTA_GEN_PROC_PID:
-			g.Process = ad.Uint32()
+		if ad.Type() == unix.NFTA_GEN_ID {
+			id = ad.Uint32()
 		}
 	}
 	if err := ad.Err(); err != nil {
-		return Generation{}, fmt.Errorf("decoding a ruleset generation: %w", err)
+		return 0, fmt.Errorf("decoding a ruleset generation: %w", err)
 	}
-	return g, nil
+	return id, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // attempts is how often a look is begun anew because somebody changed the
-// ruleset meanwhile.
+// ruleset meanwhile. Nothing is ever concluded from an incomplete look.
 const attempts = 5
 
 // Contents is what the kernel's table holds.
@@ -22,26 +22,38 @@ type Contents struct {
 	// shape: then the table has to be made anew, and the rest is empty.
 	Usable     bool
 	Generation uint32 // of the ruleset when it was read
-	Elements   map[Slot]Element
-	rules      map[string][]string // by chain: the rules' labels; a chain that hangs elsewhere is not in it
+	Elements   []Element
+	// Chains are the labels of rules, by chain. One that hangs elsewhere than it
+	// should is not in it.
+	Chains map[string][]string
 }
 
 // Has reports whether a chain is there with just these rules.
 func (c *Contents) Has(want Chain) bool {
-	labels, exists := c.rules[want.Name]
-	return exists && slices.Equal(labels, want.labels())
+	labels, exists := c.Chains[want.Name]
+	return exists && slices.Equal(labels, want.Labels())
+}
+
+// BySlot returns the elements by what identifies them.
+func (c *Contents) BySlot() map[Slot]Element {
+	elements := make(map[Slot]Element, len(c.Elements))
+	for _, e := range c.Elements {
+		elements[e.Slot()] = e
+	}
+	return elements
 }
 
 // NewContents returns contents for a table that is not in a kernel.
-func NewContents(usable bool, generation uint32, elements map[Slot]Element, chains []Chain) *Contents {
-	c := &Contents{Usable: usable, Generation: generation, Elements: elements, rules: map[string][]string{}}
+func NewContents(usable bool, generation uint32, elements []Element, chains []Chain) *Contents {
+	c := &Contents{Usable: usable, Generation: generation, Elements: elements, Chains: map[string][]string{}}
 	for _, chain := range chains {
-		c.rules[chain.Name] = chain.labels()
+		c.Chains[chain.Name] = chain.Labels()
 	}
 	return c
 }
 
-// Look reads the table.
+// Look reads the table. Of the chains that should be there it wants to know
+// where they hang: all others hang nowhere.
 func (c *Conn) Look(ctx context.Context, chains []Chain) (*Contents, error) {
 	for range attempts {
 		before, err := c.Generation(ctx)
@@ -56,8 +68,8 @@ func (c *Conn) Look(ctx context.Context, chains []Chain) (*Contents, error) {
 		if genErr != nil {
 			return nil, genErr
 		}
-		if err == nil && before.ID == after.ID {
-			found.Generation = after.ID
+		if err == nil && before == after {
+			found.Generation = after
 			return found, nil
 		}
 	}
@@ -70,7 +82,7 @@ func interrupted(err error) bool {
 }
 
 func (c *Conn) lookOnce(chains []Chain) (*Contents, error) {
-	found := &Contents{Elements: map[Slot]Element{}, rules: map[string][]string{}}
+	found := &Contents{Chains: map[string][]string{}}
 	usable, err := c.usable()
 	if err != nil || !usable {
 		return found, err
@@ -79,6 +91,9 @@ func (c *Conn) lookOnce(chains []Chain) (*Contents, error) {
 		return nil, err
 	}
 	for _, s := range c.sets {
+		if s.Limit > 0 {
+			continue
+		}
 		if err := c.readSet(s, found); err != nil {
 			return nil, err
 		}
@@ -87,16 +102,21 @@ func (c *Conn) lookOnce(chains []Chain) (*Contents, error) {
 	return found, nil
 }
 
-// usable reports whether the table exists with all its sets, each of the
-// expected shape.
+// usable reports whether the table exists and works, with all its sets, each of
+// the expected shape.
 func (c *Conn) usable() (bool, error) {
 	tables, err := c.conn.ListTablesOfFamily(nft.TableFamilyINet)
 	if err != nil {
 		return false, fmt.Errorf("listing nftables tables: %w", err)
 	}
-	if !slices.ContainsFunc(tables, func(t *nft.Table) bool { return t.Name == c.name }) {
+	works := func(t *nft.Table) bool { return t.Name == c.name && t.Flags == 0 } // not put to sleep ("flags dormant")
+	if !slices.ContainsFunc(tables, works) {
 		return false, nil
 	}
+	return c.sameSets()
+}
+
+func (c *Conn) sameSets() (bool, error) {
 	present, err := c.conn.GetSets(c.handle)
 	if err != nil {
 		return false, fmt.Errorf("listing the sets of table %q: %w", c.name, err)
@@ -118,18 +138,18 @@ func sameShape(present, want *nft.Set) bool {
 		return false
 	}
 	verdicts := want.IsMap && want.DataType.Bytes == 0
-	return present.Interval == want.Interval && present.IsMap == want.IsMap && present.Concatenation == want.Concatenation &&
+	return present.Interval == want.Interval && present.IsMap == want.IsMap &&
+		present.Dynamic == want.Dynamic && present.Concatenation == want.Concatenation &&
 		(verdicts || present.KeyType.Bytes == want.KeyType.Bytes && present.DataType.Bytes == want.DataType.Bytes)
 }
 
-func (c *Conn) readChains(wanted []Chain, found *Contents) error {
+func (c *Conn) readChains(known []Chain, found *Contents) error {
 	chains, err := c.conn.ListChainsOfTableFamily(nft.TableFamilyINet)
 	if err != nil {
 		return fmt.Errorf("listing the chains of table %q: %w", c.name, err)
 	}
 	for _, present := range chains {
-		at := slices.IndexFunc(wanted, func(w Chain) bool { return w.Name == present.Name })
-		if present.Table.Name != c.name || at >= 0 && !wanted[at].hangs(present) {
+		if present.Table.Name != c.name || !chainOf(known, present.Name).hangs(present) {
 			continue
 		}
 		rules, err := c.conn.GetRules(c.handle, present)
@@ -140,9 +160,16 @@ func (c *Conn) readChains(wanted []Chain, found *Contents) error {
 		for i, r := range rules {
 			labels[i], _ = userdata.GetString(r.UserData, userdata.TypeComment)
 		}
-		found.rules[present.Name] = labels
+		found.Chains[present.Name] = labels
 	}
 	return nil
+}
+
+func chainOf(known []Chain, name string) Chain {
+	if i := slices.IndexFunc(known, func(c Chain) bool { return c.Name == name }); i >= 0 {
+		return known[i]
+	}
+	return Chain{Name: name}
 }
 
 func (c *Conn) readSet(s *Set, found *Contents) error {
@@ -150,9 +177,9 @@ func (c *Conn) readSet(s *Set, found *Contents) error {
 	if err != nil {
 		return fmt.Errorf("reading set %q: %w", s.Name, err)
 	}
+	found.Elements = slices.Grow(found.Elements, len(elements))
 	for i := range elements {
-		e := decode(s, &elements[i])
-		found.Elements[e.Slot()] = e
+		found.Elements = append(found.Elements, decode(s, &elements[i]))
 	}
 	return nil
 }

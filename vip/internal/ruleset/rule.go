@@ -40,7 +40,7 @@ func NewRule(comment string, parts ...[]expr.Any) Rule {
 func One(e ...expr.Any) []expr.Any { return e }
 
 // Label is the rule's comment in the kernel: its words and a fingerprint of
-// what it does.
+// what it does, by which a later run recognises it.
 func (r Rule) Label() string {
 	sum := sha256.New()
 	for _, e := range r.Exprs {
@@ -57,8 +57,8 @@ func (r Rule) userData() []byte {
 	return userdata.AppendString(nil, userdata.TypeComment, r.Label())
 }
 
-// labels lists what the rules say of themselves, fingerprints included.
-func (c Chain) labels() []string {
+// Labels lists what the rules say of themselves, fingerprints included.
+func (c Chain) Labels() []string {
 	labels := make([]string, len(c.Rules))
 	for i, r := range c.Rules {
 		labels[i] = r.Label()

@@ -2,6 +2,7 @@ package ruleset_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -11,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	nft "github.com/google/nftables"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"signpost/vip/internal/ruleset"
 	"signpost/vip/viptest"
@@ -26,7 +27,8 @@ var (
 	marks  = &ruleset.Set{Name: "marks", Key: []nft.SetDatatype{nft.TypeIP6Addr, nft.TypeMark}, Data: []nft.SetDatatype{nft.TypeMark}}
 	ranges = &ruleset.Set{Name: "ranges", Key: []nft.SetDatatype{nft.TypeInetService, nft.TypeIPAddr}, Intervals: true}
 	hosts  = &ruleset.Set{Name: "hosts", Key: []nft.SetDatatype{nft.TypeIPAddr}}
-	sets   = []*ruleset.Set{gates, marks, ranges, hosts}
+	recent = &ruleset.Set{Name: "recent", Key: []nft.SetDatatype{nft.TypeIPAddr}, Limit: 10}
+	sets   = []*ruleset.Set{gates, marks, ranges, hosts, recent}
 )
 
 // chains uses every kind of rule.
@@ -113,7 +115,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, e := range elements() {
 		want[e.Slot()] = e
 	}
-	if !found.Usable || !maps.Equal(want, found.Elements) {
+	if !found.Usable || !maps.Equal(want, found.BySlot()) {
 		t.Errorf("what was written is not what is read: usable %t, %v", found.Usable, found.Elements)
 	}
 	for _, chain := range chains() {
@@ -133,8 +135,37 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("after a deletion: %d elements", len(found.Elements))
 	}
 	for range 2 {
-		if err := c.Remove(t.Context()); err != nil {
+		if err := errors.Join(c.Empty(t.Context(), "out", "nowhere"), c.Remove(t.Context())); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// X03: a table that somebody put to sleep is as good as none; so is one whose
+// set has another shape. A chain that hangs elsewhere is not there.
+func TestLookAtDamage(t *testing.T) {
+	viptest.InNamespace(t)
+	c := open(t)
+	for _, test := range []struct {
+		name, command string
+		usable, has   bool
+	}{
+		{"asleep", "add table inet " + tableName + " { flags dormant; }", false, false},
+		{"a set too few", "delete set inet " + tableName + " ranges", false, false},
+		{"a base chain elsewhere", "delete chain inet " + tableName + " in; add chain inet " + tableName + " in { type nat hook prerouting priority -150; }", true, false},
+		{"a chain more, which hangs somewhere", "add chain inet " + tableName + " more { type filter hook input priority 0; }", true, true},
+	} {
+		commit(t, c, &ruleset.Transaction{Create: true, Chains: chains()})
+		if out, err := exec.CommandContext(t.Context(), "nft", test.command).CombinedOutput(); err != nil {
+			t.Errorf("%s: nft: %v: %s", test.name, err, out)
+			continue
+		}
+		found := look(t, c)
+		if found.Usable != test.usable || found.Has(chains()[0]) != test.has {
+			t.Errorf("%s: usable %t, has the chain %t", test.name, found.Usable, found.Has(chains()[0]))
+		}
+		if _, exists := found.Chains["more"]; exists {
+			t.Errorf("%s: it is taken for one of ours", test.name)
 		}
 	}
 }
@@ -167,10 +198,6 @@ func TestWatch(t *testing.T) {
 	viptest.InNamespace(t)
 	c := open(t)
 	commit(t, c, &ruleset.Transaction{Create: true, Chains: chains()})
-	own, err := c.Generation(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	meddle := func() {
@@ -186,7 +213,7 @@ func TestWatch(t *testing.T) {
 	}
 	drifts := 0
 	damaged := inThisNamespace(t, meddle)
-	err = ruleset.Watch(ctx, tableName, func() uint32 { return own.Process }, func() { drifts++; cancel() })
+	err := ruleset.Watch(ctx, tableName, c.Port, func() { drifts++; cancel() })
 	<-damaged
 	if err != nil || drifts != 1 {
 		t.Errorf("B63 somebody else's changes: got %d reports, error %v", drifts, err)
@@ -217,14 +244,12 @@ func inThisNamespace(t *testing.T, f func()) <-chan struct{} {
 
 func TestReason(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff("x", ruleset.Reason(errorText("conn.Receive: x"))); diff != "" {
-		t.Error(diff)
-	}
-	if !strings.Contains(ruleset.Reason(context.Canceled), "canceled") {
-		t.Error("an error that is not the kernel's loses its text")
+	for err, want := range map[error]string{
+		unix.EPERM: "permission denied: CAP_NET_ADMIN is needed", unix.EPROTONOSUPPORT: "the kernel has no nf_tables",
+		unix.EOPNOTSUPP: "the kernel lacks it", errors.New("conn.Receive: odd"): "odd",
+	} {
+		if got := ruleset.Reason(fmt.Errorf("writing: %w", err), "it"); got != want && !strings.HasSuffix(got, want) {
+			t.Errorf("Reason(%v) = %q, want %q", err, got, want)
+		}
 	}
 }
-
-type errorText string
-
-func (e errorText) Error() string { return string(e) }

@@ -14,6 +14,12 @@ type Set struct {
 	Key       []nft.SetDatatype
 	Data      []nft.SetDatatype // nil: a set; one TypeVerdict: a verdict map
 	Intervals bool              // the last part of a key is a range
+	// Family is whose addresses the keys hold; for those who want to know it of
+	// an element.
+	Family *Family
+	// Limit is above 0 if packets fill the set, with timeouts, up to so many
+	// elements: its contents are never looked at.
+	Limit uint32
 }
 
 // Verdicts reports whether the set maps its keys to chains.
@@ -55,6 +61,9 @@ func (c *Conn) describe(s *Set) *nft.Set {
 	if s.Data != nil {
 		out.DataType = concat(s.Data)
 	}
+	if s.Limit > 0 {
+		out.Dynamic, out.HasTimeout, out.Size = true, true, s.Limit
+	}
 	return out
 }
 
@@ -93,4 +102,21 @@ func Interval(key []byte, p netip.Prefix) (first, last string) {
 	}
 	head := string(key)
 	return head + string(low.AsSlice()), head + string(high)
+}
+
+// MergePrefixes drops the prefixes that lie inside another one: the kernel
+// refuses ranges that overlap.
+func MergePrefixes(prefixes []netip.Prefix) []netip.Prefix {
+	var kept []netip.Prefix
+	for i, p := range prefixes {
+		covered := false
+		for j, q := range prefixes {
+			wider := q.Bits() < p.Bits() || q.Bits() == p.Bits() && j < i
+			covered = covered || i != j && wider && q.Overlaps(p)
+		}
+		if !covered {
+			kept = append(kept, p)
+		}
+	}
+	return kept
 }
