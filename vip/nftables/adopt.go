@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 )
 
 // adopt makes the kernel equal want without knowing what it holds: it looks,
@@ -32,15 +33,12 @@ func (b *Backend) undisturbed(ctx context.Context, want *vip.State) (bool, error
 	if b.ledger == nil || !b.node.Equal(want.Node()) {
 		return false, nil
 	}
-	if err := b.kernel.bound(ctx); err != nil {
-		return false, err
-	}
-	now, err := b.kernel.generation()
+	now, err := b.kernel.Generation(ctx)
 	return err == nil && now == b.settled, err
 }
 
 func (b *Backend) lookAndReconcile(ctx context.Context, want *vip.State) error {
-	found, usable, err := b.kernel.look(ctx)
+	found, usable, err := look(ctx, b.kernel)
 	if err != nil {
 		return err
 	}
@@ -74,7 +72,7 @@ func (b *Backend) repair(ctx context.Context, found *contents, want *vip.State) 
 	if want.Len() > 0 {
 		return nil
 	}
-	t := &transaction{}
+	t := &ruleset.Transaction{}
 	b.createFirst(t, want.Node())
 	if err := b.commit(ctx, t); err != nil {
 		return err
@@ -103,42 +101,42 @@ func (b *Backend) ledgerSteps(want *vip.State) []step {
 type contents struct {
 	generation uint32 // of the ruleset when it was read
 	entries    map[vip.Frontend]*entry
-	shared     map[slot]bool
+	shared     map[ruleset.Slot]bool
 	chains     map[string][]string // by name: the comments of the rules, in order
 }
 
 func newContents() *contents {
-	return &contents{entries: map[vip.Frontend]*entry{}, shared: map[slot]bool{}, chains: map[string][]string{}}
+	return &contents{entries: map[vip.Frontend]*entry{}, shared: map[ruleset.Slot]bool{}, chains: map[string][]string{}}
 }
 
-func (c *contents) hasElement(e element) bool { return c != nil && c.shared[e.slot()] }
+func (c *contents) hasElement(e ruleset.Element) bool { return c != nil && c.shared[e.Slot()] }
 
-func (c *contents) hasChain(want chain) bool {
+func (c *contents) hasChain(want ruleset.Chain) bool {
 	if c == nil {
 		return false
 	}
-	comments, exists := c.chains[want.name]
-	return exists && slices.Equal(comments, want.comments())
+	comments, exists := c.chains[want.Name]
+	return exists && slices.Equal(comments, want.Labels())
 }
 
 // repair returns what has to change in the parts that depend on no Service.
-func (c *contents) repair(node *vip.Node) *transaction {
-	t := &transaction{}
+func (c *contents) repair(node *vip.Node) *ruleset.Transaction {
+	t := &ruleset.Transaction{}
 	for _, want := range skeleton(node) {
 		if !c.hasChain(want) {
-			t.newChains = append(t.newChains, want)
+			t.Chains = append(t.Chains, want)
 		}
-		delete(c.chains, want.name)
+		delete(c.chains, want.Name)
 	}
 	for _, e := range nodeElements(node) {
 		if !c.hasElement(e) {
-			t.add = append(t.add, e)
+			t.Add = append(t.Add, e)
 		}
-		delete(c.shared, e.slot())
+		delete(c.shared, e.Slot())
 	}
 	for s := range c.shared {
-		if s.set == setsOf[s.set.family].nodePortAddrs {
-			t.del = append(t.del, element{set: s.set, key: s.key})
+		if s.Set == setsOf[s.Set.Family].nodePortAddrs {
+			t.Del = append(t.Del, ruleset.Element{Set: s.Set, Key: s.Key})
 			delete(c.shared, s)
 		}
 	}
@@ -146,16 +144,16 @@ func (c *contents) repair(node *vip.Node) *transaction {
 }
 
 // leftovers returns the removal of what was found and has no user.
-func (c *contents) leftovers(l *ledger) *transaction {
-	t := &transaction{}
+func (c *contents) leftovers(l *ledger) *ruleset.Transaction {
+	t := &ruleset.Transaction{}
 	for s := range c.shared {
 		if l.shared[s] == 0 {
-			t.del = append(t.del, element{set: s.set, key: s.key})
+			t.Del = append(t.Del, ruleset.Element{Set: s.Set, Key: s.Key})
 		}
 	}
 	for name := range c.chains {
 		if l.chains[name] == 0 {
-			t.oldChains = append(t.oldChains, name)
+			t.Unmake = append(t.Unmake, name)
 		}
 	}
 	return t

@@ -13,6 +13,7 @@ import (
 
 	"signpost/discovery"
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 	"signpost/vip/viptest"
 )
 
@@ -42,32 +43,31 @@ var damages = []struct {
 		conn.FlushChain(&nft.Chain{Name: preroutingChain, Table: table})
 	}},
 	{name: "X03 a base chain with a rule more", do: func(conn *nft.Conn, table *nft.Table) {
-		conn.AddRule(&nft.Rule{Table: table, Chain: &nft.Chain{Name: postroutingChain, Table: table}, Exprs: one(drop())})
+		conn.AddRule(&nft.Rule{Table: table, Chain: &nft.Chain{Name: postroutingChain, Table: table}, Exprs: one(ruleset.Drop())})
 	}},
 	{name: "X03 a class chain without rules", do: func(conn *nft.Conn, table *nft.Table) {
 		conn.FlushChain(&nft.Chain{Name: "ip4-cluster-2", Table: table})
 	}},
 	{name: "X03 a map without elements", do: func(conn *nft.Conn, table *nft.Table) {
-		conn.FlushSet(&nft.Set{Name: setsOf[ip4].services.name, Table: table})
+		conn.FlushSet(&nft.Set{Name: setsOf[ruleset.IPv4].services.Name, Table: table})
 	}},
 	{name: "X03 endpoints without elements", do: func(conn *nft.Conn, table *nft.Table) {
-		conn.FlushSet(&nft.Set{Name: setsOf[ip4].endpoints.name, Table: table})
+		conn.FlushSet(&nft.Set{Name: setsOf[ruleset.IPv4].endpoints.Name, Table: table})
 	}},
 	{name: "X03 shared sets without elements", do: func(conn *nft.Conn, table *nft.Table) {
-		conn.FlushSet(&nft.Set{Name: setsOf[ip4].hairpin.name, Table: table})
-		conn.FlushSet(&nft.Set{Name: setsOf[ip4].clusterIPs.name, Table: table})
-		conn.FlushSet(&nft.Set{Name: setsOf[ip4].nodePortAddrs.name, Table: table})
+		conn.FlushSet(&nft.Set{Name: setsOf[ruleset.IPv4].hairpin.Name, Table: table})
+		conn.FlushSet(&nft.Set{Name: setsOf[ruleset.IPv4].clusterIPs.Name, Table: table})
+		conn.FlushSet(&nft.Set{Name: setsOf[ruleset.IPv4].nodePortAddrs.Name, Table: table})
 	}},
 	{name: "X14 source ranges of somebody's, an address too many", do: func(conn *nft.Conn, table *nft.Table) {
-		conn.FlushSet(&nft.Set{Name: setsOf[ip4].ranges.name, Table: table, Interval: true})
-		stranger := element{set: setsOf[ip4].nodePortAddrs, key: string(netip.MustParseAddr("192.0.2.1").AsSlice())}
-		k := &kernel{table: table}
-		_ = conn.SetAddElements(k.set(stranger.set), []nft.SetElement{stranger.netlink()})
+		conn.FlushSet(&nft.Set{Name: setsOf[ruleset.IPv4].ranges.Name, Table: table, Interval: true})
+		addresses := &nft.Set{Name: setsOf[ruleset.IPv4].nodePortAddrs.Name, Table: table, KeyType: nft.TypeIPAddr}
+		_ = conn.SetAddElements(addresses, []nft.SetElement{{Key: netip.MustParseAddr("192.0.2.1").AsSlice()}})
 	}},
 	{name: "X14 a chain of another version", do: func(conn *nft.Conn, table *nft.Table) {
 		old := conn.AddChain(&nft.Chain{Name: "old", Table: table})
 		older := conn.AddChain(&nft.Chain{Name: "older", Table: table})
-		conn.AddRule(&nft.Rule{Table: table, Chain: old, Exprs: one(jumpTo(older.Name))})
+		conn.AddRule(&nft.Rule{Table: table, Chain: old, Exprs: one(ruleset.Jump(older.Name))})
 	}},
 	{name: "X14 a set of another version", do: func(conn *nft.Conn, table *nft.Table) {
 		_ = conn.AddSet(&nft.Set{Name: "old", Table: table, KeyType: nft.TypeMark}, nil)
@@ -75,7 +75,7 @@ var damages = []struct {
 	{name: "X14 a table of another version", do: func(conn *nft.Conn, table *nft.Table) {
 		conn.DelTable(table)
 		table = conn.AddTable(table)
-		_ = conn.AddSet(&nft.Set{Name: setsOf[ip4].services.name, Table: table, KeyType: nft.TypeMark}, nil)
+		_ = conn.AddSet(&nft.Set{Name: setsOf[ruleset.IPv4].services.Name, Table: table, KeyType: nft.TypeMark}, nil)
 		conn.AddChain(&nft.Chain{
 			Name: preroutingChain, Table: table, Type: nft.ChainTypeFilter,
 			Hooknum: nft.ChainHookPrerouting, Priority: nft.ChainPriorityRaw,
@@ -118,12 +118,12 @@ func TestAdopt(t *testing.T) {
 
 func mustGeneration(t testing.TB) uint32 {
 	t.Helper()
-	k, err := openKernel()
+	k, err := ruleset.Open(tableName, allSets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = k.close() }()
-	g, err := k.generation()
+	defer func() { _ = k.Close() }()
+	g, err := k.Generation(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestNodePortsTimesAddresses(t *testing.T) {
 	held := memory(t, want)
 	ports, addresses := 0, 0
 	for s := range held.shared {
-		if s.set == setsOf[ip4].nodePortAddrs {
+		if s.Set == setsOf[ruleset.IPv4].nodePortAddrs {
 			addresses++
 		}
 	}

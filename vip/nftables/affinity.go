@@ -11,6 +11,7 @@ import (
 	"github.com/google/nftables/expr"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 )
 
 // Session affinity (P-16). A dynamic set remembers client . frontend . number
@@ -21,17 +22,17 @@ import (
 // sent there any more, at once.
 
 // stick returns the rules of a chain with affinity.
-func (c class) stick(a action) []rule {
+func (c class) stick(a action) []ruleset.Rule {
 	endpoints := c.server.Endpoints(a.set)
 	numbers := endpointNumbers(endpoints)
 	affinity := setsOf[c.family].affinity
-	var rejoin, join []rule
+	var rejoin, join []ruleset.Rule
 	for i, e := range endpoints {
 		goThere := c.toEndpoint(e.AddrPort)
-		again := one(remember(affinity, firstRegister, a.affinity))
-		rejoin = append(rejoin, newRule("the endpoint that the client had",
-			c.only(), c.loadClient(numbers[i]), one(inSet(affinity)), again, goThere))
-		join = append(join, newRule("an endpoint to stay with",
+		again := one(remember(affinity, ruleset.First, a.affinity))
+		rejoin = append(rejoin, ruleset.NewRule("the endpoint that the client had",
+			c.only(), c.loadClient(numbers[i]), one(ruleset.InSet(affinity)), again, goThere))
+		join = append(join, ruleset.NewRule("an endpoint to stay with",
 			c.only(), oneIn(len(endpoints)-i), c.loadClient(numbers[i]), again, goThere))
 	}
 	return append(rejoin, join...)
@@ -39,9 +40,9 @@ func (c class) stick(a action) []rule {
 
 // loadClient loads a key of the affinity set.
 func (c class) loadClient(number uint32) []expr.Any {
-	frontend := firstRegister + c.family.addrWords
-	key := append(one(c.family.loadSource(firstRegister)), c.loadFrontend(frontend)...)
-	return append(key, loadConstant(frontend+c.frontendLen(), appendNumber(nil, number)))
+	frontend := ruleset.First + c.family.AddrWords
+	key := append(one(c.family.LoadSource(ruleset.First)), c.loadFrontend(frontend)...)
+	return append(key, ruleset.Constant(frontend+c.frontendLen(), ruleset.AppendNumber(nil, number)))
 }
 
 // oneIn lets every n-th packet on, by chance.
@@ -49,15 +50,15 @@ func oneIn(n int) []expr.Any {
 	if n == 1 {
 		return nil
 	}
-	return one(randomIndex(firstRegister, n), equals(appendNumber(nil, 0)))
+	return one(randomIndex(ruleset.First, n), ruleset.Equals(ruleset.AppendNumber(nil, 0)))
 }
 
 // toEndpoint translates the connection to an endpoint that the rule itself names.
 func (c class) toEndpoint(ap netip.AddrPort) []expr.Any {
 	return one(
-		loadConstant(firstRegister, ap.Addr().AsSlice()),
-		loadConstant(firstRegister+c.family.addrWords, binary.BigEndian.AppendUint16(nil, ap.Port())),
-		c.family.translate(firstRegister))
+		ruleset.Constant(ruleset.First, ap.Addr().AsSlice()),
+		ruleset.Constant(ruleset.First+c.family.AddrWords, binary.BigEndian.AppendUint16(nil, ap.Port())),
+		c.family.Translate(ruleset.First))
 }
 
 // endpointNumbers gives each endpoint a number that stays the same while other

@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 )
 
 // Backend programs nf_tables over netlink. Its methods are for one goroutine,
 // but for Watch. Make one with [New].
 type Backend struct {
 	log    *slog.Logger
-	kernel *kernel
+	kernel *ruleset.Conn
 	ledger *ledger // nil: the kernel's state is not known
 	fresh  bool    // the next transaction has to make the table
 	stuck  map[vip.Frontend]error
@@ -66,7 +67,13 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 		return err
 	}
 	defer b.forget()
-	return b.kernel.remove(ctx)
+	// First nothing leads into the table any more. A packet on its way through it
+	// in the moment in which maps and sets go could find a cluster address without
+	// its service, and be refused.
+	if err := b.kernel.Empty(ctx, preroutingChain, outputChain); err != nil {
+		return err
+	}
+	return b.kernel.Remove(ctx)
 }
 
 // Close gives back the netlink socket; what is in the kernel stays.
@@ -74,7 +81,7 @@ func (b *Backend) Close() error {
 	if b.kernel == nil {
 		return nil
 	}
-	err := b.kernel.close()
+	err := b.kernel.Close()
 	b.kernel, b.ledger = nil, nil
 	return err
 }
@@ -83,12 +90,12 @@ func (b *Backend) open() error {
 	if b.kernel != nil {
 		return nil
 	}
-	k, err := openKernel()
+	k, err := ruleset.Open(tableName, allSets)
 	if err != nil {
 		return err
 	}
 	b.kernel = k
-	b.port.Store(k.port)
+	b.port.Store(k.Port())
 	return nil
 }
 
@@ -165,7 +172,7 @@ func (b *Backend) try(ctx context.Context, steps []step, node *vip.Node, failed 
 		return err // what is there may not be what the ledger says
 	}
 	if len(steps) == 1 {
-		failed[steps[0].frontend] = fmt.Errorf("programming nftables: %s", reason(err))
+		failed[steps[0].frontend] = fmt.Errorf("programming nftables: %s", ruleset.Reason(err, "it"))
 		return nil
 	}
 	half := len(steps) / 2
@@ -173,29 +180,29 @@ func (b *Backend) try(ctx context.Context, steps []step, node *vip.Node, failed 
 }
 
 // createFirst has a transaction make the table, if that is still to be done.
-func (b *Backend) createFirst(t *transaction, node *vip.Node) {
+func (b *Backend) createFirst(t *ruleset.Transaction, node *vip.Node) {
 	if b.fresh {
-		t.create = true
-		t.newChains = append(skeleton(node), t.newChains...)
-		t.add = append(t.add, nodeElements(node)...)
+		t.Create = true
+		t.Chains = append(skeleton(node), t.Chains...)
+		t.Add = append(t.Add, nodeElements(node)...)
 	}
 }
 
 // commit carries out a transaction and notes whether anybody else has written
 // since our last one.
-func (b *Backend) commit(ctx context.Context, t *transaction) error {
-	if t.empty() {
+func (b *Backend) commit(ctx context.Context, t *ruleset.Transaction) error {
+	if t.Empty() {
 		return nil
 	}
-	before, err := b.kernel.generation()
+	before, err := b.kernel.Generation(ctx)
 	if err != nil {
 		return err
 	}
 	b.intruded = before != b.settled
-	if err := b.kernel.commit(ctx, t); err != nil {
+	if err := b.kernel.Commit(ctx, t); err != nil {
 		return err
 	}
-	after, err := b.kernel.generation()
+	after, err := b.kernel.Generation(ctx)
 	if err == nil && after == before+1 && !b.intruded {
 		b.settled = after
 	}

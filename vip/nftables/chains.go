@@ -6,10 +6,12 @@ import (
 	"strings"
 	"time"
 
+	nft "github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 )
 
 // This file is what nftables mode does with a packet; doc.go has the drawing.
@@ -29,118 +31,84 @@ const (
 	masqueradeMark = 1 << 14
 )
 
-// chain is a chain and its rules, in order.
-type chain struct {
-	name  string
-	rules []rule
-}
-
-// comments lists what the rules say of themselves, fingerprints included.
-func (c chain) comments() []string {
-	comments := make([]string, len(c.rules))
-	for i, r := range c.rules {
-		comments[i] = r.label()
-	}
-	return comments
-}
-
-// rule is one rule with the words that `nft list` shows beside it.
-type rule struct {
-	comment string
-	exprs   []expr.Any
-}
-
-func newRule(comment string, parts ...[]expr.Any) rule {
-	return rule{comment: comment, exprs: slices.Concat(parts...)}
-}
-
-func one(e ...expr.Any) []expr.Any { return e }
+var (
+	prerouting  = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookPrerouting, Priority: nft.ChainPriorityNATDest}
+	output      = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookOutput, Priority: nft.ChainPriorityNATDest}
+	postrouting = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookPostrouting, Priority: nft.ChainPriorityNATSource}
+)
 
 // skeleton returns the chains that do not depend on any Service.
-func skeleton(node *vip.Node) []chain {
-	chains := []chain{
-		{preroutingChain, perFamily("arrived here", func(f *family) expr.Any { return jumpTo(servicesChain(f)) })},
-		{outputChain, perFamily("sent by this node", func(f *family) expr.Any { return jumpTo(servicesChain(f)) })},
-		{postroutingChain, postrouting()},
-		{rejectChain, []rule{
-			newRule("refuse a TCP connection", ifProtocol(unix.IPPROTO_TCP), one(resetTCP())),
-			newRule("refuse anything else", one(unreachable())),
+func skeleton(node *vip.Node) []ruleset.Chain {
+	chains := []ruleset.Chain{
+		{Name: preroutingChain, Hook: prerouting, Rules: perFamily("arrived here", func(f *ruleset.Family) expr.Any { return ruleset.Jump(servicesChain(f)) })},
+		{Name: outputChain, Hook: output, Rules: perFamily("sent by this node", func(f *ruleset.Family) expr.Any { return ruleset.Jump(servicesChain(f)) })},
+		{Name: postroutingChain, Hook: postrouting, Rules: masquerade()},
+		{Name: rejectChain, Rules: []ruleset.Rule{
+			ruleset.NewRule("refuse a TCP connection", ruleset.IfProtocol(unix.IPPROTO_TCP), one(ruleset.Reset())),
+			ruleset.NewRule("refuse anything else", one(ruleset.Unreachable())),
 		}},
-		{dropChain, []rule{newRule("no answer", one(drop()))}},
-		{guardChain, guard()},
+		{Name: dropChain, Rules: []ruleset.Rule{ruleset.NewRule("no answer", one(ruleset.Drop()))}},
+		{Name: guardChain, Rules: guard()},
 	}
-	for _, f := range families {
-		chains = append(chains, chain{servicesChain(f), dispatch(f, node)})
+	for _, f := range ruleset.Families {
+		chains = append(chains, ruleset.Chain{Name: servicesChain(f), Rules: dispatch(f, node)})
 	}
 	return chains
 }
 
-func servicesChain(f *family) string { return f.name + "-services" }
+func servicesChain(f *ruleset.Family) string { return f.Name + "-services" }
 
-func perFamily(comment string, verdict func(*family) expr.Any) []rule {
-	var rules []rule
-	for _, f := range families {
-		rules = append(rules, newRule(comment, ifFamily(f), one(verdict(f))))
+func perFamily(comment string, verdict func(*ruleset.Family) expr.Any) []ruleset.Rule {
+	var rules []ruleset.Rule
+	for _, f := range ruleset.Families {
+		rules = append(rules, ruleset.NewRule(comment, f.IfFamily(), one(verdict(f))))
 	}
 	return rules
 }
 
 // dispatch finds the packet's virtual server: the first packet of each
 // connection comes by here, later ones follow conntrack.
-func dispatch(f *family, node *vip.Node) []rule {
+func dispatch(f *ruleset.Family, node *vip.Node) []ruleset.Rule {
 	s := setsOf[f]
-	proto := firstRegister + f.addrWords
-	loadFrontend := one(f.loadDestination(firstRegister), loadProtocol(proto), loadPort(proto+1))
-	rules := []rule{newRule("addresses of services", ifFamily(f), loadFrontend, one(lookUp(s.services, firstRegister, verdictRegister)))}
-	rules = append(rules, newRule("other ports of cluster addresses", ifFamily(f),
-		one(f.loadDestination(firstRegister), inSet(s.clusterIPs), goTo(guardChain))))
+	rules := []ruleset.Rule{ruleset.NewRule("addresses of services", f.IfFamily(), f.LoadFrontend(ruleset.First), one(ruleset.LookUp(s.services, ruleset.Verdict)))}
+	rules = append(rules, ruleset.NewRule("other ports of cluster addresses", f.IfFamily(),
+		one(f.LoadDestination(ruleset.First), ruleset.InSet(s.clusterIPs), ruleset.GoTo(guardChain))))
 	for _, p := range node.ServiceCIDRs {
-		if familyOf(p.Addr().Is6()) == f {
-			rules = append(rules, newRule("addresses that no service has", ifFamily(f), f.ifDestination(p), one(goTo(guardChain))))
+		if ruleset.FamilyOf(p.Addr().Is6()) == f {
+			rules = append(rules, ruleset.NewRule("addresses that no service has", f.IfFamily(), f.IfDestination(p), one(ruleset.GoTo(guardChain))))
 		}
 	}
-	return append(rules, newRule("node ports", ifFamily(f),
-		one(f.loadDestination(firstRegister), inSet(s.nodePortAddrs)),
-		one(loadProtocol(firstRegister), loadPort(firstRegister+1), lookUp(s.nodePorts, firstRegister, verdictRegister))))
+	return append(rules, ruleset.NewRule("node ports", f.IfFamily(),
+		one(f.LoadDestination(ruleset.First), ruleset.InSet(s.nodePortAddrs)),
+		one(ruleset.LoadProtocol(ruleset.First), ruleset.LoadPort(ruleset.First+1), ruleset.LookUp(s.nodePorts, ruleset.Verdict))))
 }
 
 // guard refuses what could have been meant for a service (F-16); ping and the
 // like go their way.
-func guard() []rule {
-	var rules []rule
+func guard() []ruleset.Rule {
+	var rules []ruleset.Rule
 	for _, p := range protocolNumbers {
-		rules = append(rules, newRule("nobody there", ifProtocol(p), one(goTo(rejectChain))))
+		rules = append(rules, ruleset.NewRule("nobody there", ruleset.IfProtocol(p), one(ruleset.GoTo(rejectChain))))
 	}
 	return rules
 }
 
-// postrouting masquerades what was marked, and endpoints that reach themselves.
-func postrouting() []rule {
-	rules := []rule{newRule("marked connections", ifMarked(), clearMark(), one(masquerade()))}
-	translated := one(
-		&expr.Ct{Key: expr.CtKeySTATUS, Register: firstRegister},
-		&expr.Bitwise{
-			SourceRegister: firstRegister, DestRegister: firstRegister, Len: 4,
-			Mask: markBytes(statusDNAT), Xor: markBytes(0),
-		},
-		equals(markBytes(statusDNAT)),
-	)
-	for _, f := range families {
-		rules = append(rules, newRule("an endpoint that reaches itself", ifFamily(f), translated,
-			one(f.loadSource(firstRegister), f.loadDestination(firstRegister+f.addrWords), inSet(setsOf[f].hairpin), masquerade())))
+// masquerade masquerades what was marked, and endpoints that reach themselves.
+func masquerade() []ruleset.Rule {
+	rules := []ruleset.Rule{ruleset.NewRule("marked connections", ruleset.IfMarked(masqueradeMark), ruleset.ChangeMark(masqueradeMark, 0), one(ruleset.Masquerade()))}
+	for _, f := range ruleset.Families {
+		rules = append(rules, ruleset.NewRule("an endpoint that reaches itself", f.IfFamily(), ruleset.IfTranslated(),
+			one(f.LoadSource(ruleset.First), f.LoadDestination(ruleset.First+f.AddrWords), ruleset.InSet(setsOf[f].hairpin), ruleset.Masquerade())))
 	}
 	return rules
 }
-
-// statusDNAT is the conntrack status bit IPS_DST_NAT.
-const statusDNAT = 1 << 5
 
 // class is what a family of virtual servers has in common: everything that
 // decides about a packet but the addresses. Virtual servers of one class share
 // their chains, so the number of chains follows the number of different
 // endpoint counts, not the number of Services.
 type class struct {
-	family     *family
+	family     *ruleset.Family
 	nodePort   bool
 	restricted bool
 	routes     [len(vip.Sources)]action
@@ -158,7 +126,7 @@ type action struct {
 }
 
 func classOf(v *vip.VirtualServer) class {
-	c := class{family: familyOf(v.Frontend.Is6()), nodePort: v.Frontend.IsNodePort(), restricted: v.Restricted}
+	c := class{family: ruleset.FamilyOf(v.Frontend.Is6()), nodePort: v.Frontend.IsNodePort(), restricted: v.Restricted}
 	if v.Affinity > 0 {
 		c.server = v
 	}
@@ -199,19 +167,19 @@ func (c class) names() []string {
 
 // chain makes one of the class's chains. Its rules depend on how this node
 // tells pods from others.
-func (c class) chain(name string, pods vip.Detector) chain {
+func (c class) chain(name string, pods vip.Detector) ruleset.Chain {
 	switch {
 	case c.restricted && name == c.entry():
-		return chain{name, c.admit()}
+		return ruleset.Chain{Name: name, Rules: c.admit()}
 	case !c.uniform() && name == c.bySource():
-		return chain{name, c.split(pods)}
+		return ruleset.Chain{Name: name, Rules: c.split(pods)}
 	}
 	for _, a := range c.routes {
 		if c.target(a) == name {
-			return chain{name, c.deliver(a)}
+			return ruleset.Chain{Name: name, Rules: c.deliver(a)}
 		}
 	}
-	return chain{name: name}
+	return ruleset.Chain{Name: name}
 }
 
 // entry is the name of the chain to which the class's frontends lead.
@@ -235,7 +203,7 @@ func (c class) uniform() bool { return c.routes[0] == c.routes[1] && c.routes[1]
 // affinity are its own: they name it and a digest of its endpoints, since a
 // chain never changes; another list of endpoints has other chains.
 func (c class) prefix() string {
-	name := c.family.name
+	name := c.family.Name
 	if c.nodePort {
 		name += "-node-port"
 	}
@@ -279,44 +247,44 @@ func (a action) String() string {
 }
 
 // admit lets through who is in the source ranges, and drops all others.
-func (c class) admit() []rule {
-	source := firstRegister + c.frontendLen()
-	return []rule{
-		newRule("inside the source ranges", c.only(), c.loadFrontend(firstRegister),
-			one(c.family.loadSource(source), inSet(setsOf[c.family].ranges), goTo(c.inner()))),
-		newRule("outside of them", one(goTo(dropChain))),
+func (c class) admit() []ruleset.Rule {
+	source := ruleset.First + c.frontendLen()
+	return []ruleset.Rule{
+		ruleset.NewRule("inside the source ranges", c.only(), c.loadFrontend(ruleset.First),
+			one(c.family.LoadSource(source), ruleset.InSet(setsOf[c.family].ranges), ruleset.GoTo(c.inner()))),
+		ruleset.NewRule("outside of them", one(ruleset.GoTo(dropChain))),
 	}
 }
 
 // split sends pods, this node and others their ways. A test whose way is that
 // of all who are left is left out.
-func (c class) split(pods vip.Detector) []rule {
+func (c class) split(pods vip.Detector) []ruleset.Rule {
 	pod, node, outside := c.routes[vip.FromPod], c.routes[vip.FromNode], c.routes[vip.FromOutside]
 	rules := c.fromPod(pods, pod)
 	if node != outside {
-		rules = append(rules, newRule("from this node", ifFromThisNode(), one(goTo(c.target(node)))))
+		rules = append(rules, ruleset.NewRule("from this node", ruleset.IfFromThisNode(), one(ruleset.GoTo(c.target(node)))))
 	}
-	return append(rules, newRule("from elsewhere", one(goTo(c.target(outside)))))
+	return append(rules, ruleset.NewRule("from elsewhere", one(ruleset.GoTo(c.target(outside)))))
 }
 
-func (c class) fromPod(pods vip.Detector, a action) []rule {
-	var rules []rule
+func (c class) fromPod(pods vip.Detector, a action) []ruleset.Rule {
+	var rules []ruleset.Rule
 	for _, p := range pods.CIDRs {
-		if familyOf(p.Addr().Is6()) == c.family {
-			rules = append(rules, newRule("from a pod", c.only(), c.family.ifSource(p), one(goTo(c.target(a)))))
+		if ruleset.FamilyOf(p.Addr().Is6()) == c.family {
+			rules = append(rules, ruleset.NewRule("from a pod", c.only(), c.family.IfSource(p), one(ruleset.GoTo(c.target(a)))))
 		}
 	}
 	if pods.InterfacePrefix != "" {
-		rules = append(rules, newRule("from a pod", ifInterface(pods.InterfacePrefix), one(goTo(c.target(a)))))
+		rules = append(rules, ruleset.NewRule("from a pod", ruleset.IfInterface(pods.InterfacePrefix), one(ruleset.GoTo(c.target(a)))))
 	}
 	return rules
 }
 
 // deliver translates the connection to an endpoint.
-func (c class) deliver(a action) []rule {
-	var rules []rule
+func (c class) deliver(a action) []ruleset.Rule {
+	var rules []ruleset.Rule
 	if a.snat {
-		rules = append(rules, newRule("to be masqueraded", setMark()))
+		rules = append(rules, ruleset.NewRule("to be masqueraded", ruleset.ChangeMark(0, masqueradeMark)))
 	}
 	if a.affinity > 0 {
 		rules = append(rules, c.stick(a)...)
@@ -325,29 +293,28 @@ func (c class) deliver(a action) []rule {
 }
 
 // pick chooses an endpoint at random.
-func (c class) pick(a action) rule {
+func (c class) pick(a action) ruleset.Rule {
 	f := c.family
-	index := firstRegister + c.frontendLen()
-	return newRule("any endpoint", c.only(), c.loadFrontend(firstRegister), one(
+	index := ruleset.First + c.frontendLen()
+	return ruleset.NewRule("any endpoint", c.only(), c.loadFrontend(ruleset.First), one(
 		randomIndex(index, a.count),
-		lookUp(setsOf[f].endpointsOf(a.set), firstRegister, firstRegister),
-		f.translate(firstRegister)))
+		ruleset.LookUp(setsOf[f].endpointsOf(a.set), ruleset.First),
+		f.Translate(ruleset.First)))
 }
 
 // only lets packets of the class's family through: none other come here, but
 // it tells `nft list` how to show the rest of the rule.
-func (c class) only() []expr.Any { return ifFamily(c.family) }
+func (c class) only() []expr.Any { return c.family.IfFamily() }
 
 // frontendLen is the number of registers that a frontend takes.
-func (c class) frontendLen() uint32 { return c.family.addrWords + 2 }
+func (c class) frontendLen() uint32 { return c.family.FrontendWords() }
 
 // loadFrontend loads address . protocol . port, as the sets have them, from
 // the given register on.
 func (c class) loadFrontend(at uint32) []expr.Any {
-	address := c.family.loadDestination(at)
+	load := c.family.LoadFrontend(at)
 	if c.nodePort {
-		address = loadConstant(at, make([]byte, c.family.addrLen))
+		load[0] = ruleset.Constant(at, make([]byte, c.family.AddrLen()))
 	}
-	proto := at + c.family.addrWords
-	return []expr.Any{address, loadProtocol(proto), loadPort(proto + 1)}
+	return load
 }

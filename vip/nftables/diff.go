@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 )
 
 var _ vip.Differ = (*Backend)(nil)
@@ -12,12 +13,12 @@ var _ vip.Differ = (*Backend)(nil)
 // Diff implements [vip.Differ]. It goes the way of an adoption, on a socket and
 // a ledger of its own, and stops short of every commit.
 func (b *Backend) Diff(ctx context.Context, want *vip.State) ([]vip.Difference, error) {
-	k, err := openKernel()
+	k, err := ruleset.Open(tableName, allSets)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = k.close() }()
-	found, usable, err := k.look(ctx)
+	defer func() { _ = k.Close() }()
+	found, usable, err := look(ctx, k)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +81,7 @@ func (d *differ) step(s step) {
 }
 
 // describe says in words how a frontend's elements differ.
-func describe(before, after []element) []string {
+func describe(before, after []ruleset.Element) []string {
 	old, now := bySlot(before), bySlot(after)
 	var list []string
 	displaced := false
@@ -88,11 +89,11 @@ func describe(before, after []element) []string {
 		was, exists := old[s]
 		switch {
 		case exists && was == e:
-		case e.chain != "" && exists:
-			list = append(list, "leads to chain "+was.chain+" instead of "+e.chain)
-		case e.set.intervals:
+		case e.Chain != "" && exists:
+			list = append(list, "leads to chain "+was.Chain+" instead of "+e.Chain)
+		case e.Set.Intervals:
 			list = append(list, "a source range is missing or another one")
-		case e.chain != "":
+		case e.Chain != "":
 			list = append(list, "leads nowhere")
 		default:
 			displaced = true
@@ -100,8 +101,8 @@ func describe(before, after []element) []string {
 	}
 	for s := range old {
 		if _, wanted := now[s]; !wanted {
-			displaced = displaced || !s.set.intervals
-			if s.set.intervals {
+			displaced = displaced || !s.Set.Intervals
+			if s.Set.Intervals {
 				list = append(list, "a source range is not wanted")
 			}
 		}
@@ -115,18 +116,18 @@ func describe(before, after []element) []string {
 	return list
 }
 
-func bySlot(elements []element) map[slot]element {
-	m := make(map[slot]element, len(elements))
+func bySlot(elements []ruleset.Element) map[ruleset.Slot]ruleset.Element {
+	m := make(map[ruleset.Slot]ruleset.Element, len(elements))
 	for _, e := range elements {
-		m[e.slot()] = e
+		m[e.Slot()] = e
 	}
 	return m
 }
 
-func endpointsIn(elements []element) map[netip.AddrPort]bool {
+func endpointsIn(elements []ruleset.Element) map[netip.AddrPort]bool {
 	set := map[netip.AddrPort]bool{}
 	for _, e := range elements {
-		if ap, ok := e.set.family.parseEndpoint(e.value); ok {
+		if ap, ok := parseEndpoint(e.Set.Family, e.Value); ok {
 			set[ap] = true
 		}
 	}
@@ -134,32 +135,32 @@ func endpointsIn(elements []element) map[netip.AddrPort]bool {
 }
 
 // shared describes what a transaction would do to what belongs to no frontend.
-func (d *differ) shared(t *transaction) {
-	for _, c := range t.newChains {
-		d.add(vip.Missing, "chain "+c.name+" is missing, or holds other rules")
+func (d *differ) shared(t *ruleset.Transaction) {
+	for _, c := range t.Chains {
+		d.add(vip.Missing, "chain "+c.Name+" is missing, or holds other rules")
 	}
-	for _, name := range t.oldChains {
+	for _, name := range t.Unmake {
 		d.add(vip.Unwanted, "chain "+name+" is not used")
 	}
-	for _, e := range t.add {
-		if !e.ofFrontend() {
-			d.add(vip.Missing, e.words()+" is missing")
+	for _, e := range t.Add {
+		if !ofFrontend(e) {
+			d.add(vip.Missing, words(e)+" is missing")
 		}
 	}
-	for _, e := range t.del {
-		if !e.ofFrontend() {
-			d.add(vip.Unwanted, e.words()+" is not used")
+	for _, e := range t.Del {
+		if !ofFrontend(e) {
+			d.add(vip.Unwanted, words(e)+" is not used")
 		}
 	}
 }
 
-func (e element) ofFrontend() bool {
-	_, ok := e.frontend()
+func ofFrontend(e ruleset.Element) bool {
+	_, ok := frontendIn(e)
 	return ok
 }
 
 // words names an element of a set of addresses.
-func (e element) words() string {
-	addr, _ := netip.AddrFromSlice([]byte(e.key[:min(len(e.key), int(e.set.family.addrLen))]))
-	return "address " + addr.String() + " in set " + e.set.name
+func words(e ruleset.Element) string {
+	addr, _ := netip.AddrFromSlice([]byte(e.Key[:min(len(e.Key), e.Set.Family.AddrLen())]))
+	return "address " + addr.String() + " in set " + e.Set.Name
 }

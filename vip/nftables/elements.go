@@ -4,25 +4,8 @@ import (
 	"net/netip"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 )
-
-// element is one element of a set or map. It is comparable: two elements with
-// the same set and key are the same element if value, chain and last are equal.
-type element struct {
-	set   *set
-	key   string
-	last  string // interval sets: the last key of the range
-	value string // data maps
-	chain string // verdict maps: where to go
-}
-
-// slot is what identifies an element.
-type slot struct {
-	set *set
-	key string
-}
-
-func (e element) slot() slot { return slot{e.set, e.key} }
 
 // layout is the order in which a virtual server's endpoints stand in the
 // endpoint maps. The kernel knows an endpoint by its index only; see relayout.
@@ -65,7 +48,7 @@ func relayout(present []netip.AddrPort, want []vip.Endpoint) []netip.AddrPort {
 
 // elementsOf returns the elements that a virtual server needs for itself, and
 // those that it shares with others.
-func elementsOf(v *vip.VirtualServer, c class, l layout) (own, shared []element) {
+func elementsOf(v *vip.VirtualServer, c class, l layout) (own, shared []ruleset.Element) {
 	s := setsOf[c.family]
 	key := frontendKey(v.Frontend)
 	own = append(own, dispatchElement(s, v.Frontend, c.entry()))
@@ -74,64 +57,47 @@ func elementsOf(v *vip.VirtualServer, c class, l layout) (own, shared []element)
 	}
 	own = append(own, rangeElements(s, key, v)...)
 	if v.Kind == vip.KindClusterIP {
-		shared = append(shared, element{set: s.clusterIPs, key: string(appendAddr(nil, v.Frontend.Addr))})
+		shared = append(shared, ruleset.Element{Set: s.clusterIPs, Key: string(ruleset.AppendAddr(nil, v.Frontend.Addr))})
 	}
 	return own, append(shared, hairpinElements(s, v)...)
 }
 
-func dispatchElement(s *familySets, f vip.Frontend, entry string) element {
+func dispatchElement(s *familySets, f vip.Frontend, entry string) ruleset.Element {
 	if f.IsNodePort() {
-		return element{set: s.nodePorts, key: string(appendPort(appendProtocol(nil, f.Protocol), f.Port)), chain: entry}
+		return ruleset.Element{Set: s.nodePorts, Key: string(ruleset.AppendPort(appendProtocol(nil, f.Protocol), f.Port)), Chain: entry}
 	}
-	return element{set: s.services, key: string(frontendKey(f)), chain: entry}
+	return ruleset.Element{Set: s.services, Key: string(frontendKey(f)), Chain: entry}
 }
 
-func endpointElements(s *set, key []byte, order []netip.AddrPort) []element {
-	elements := make([]element, len(order))
+func endpointElements(s *ruleset.Set, key []byte, order []netip.AddrPort) []ruleset.Element {
+	elements := make([]ruleset.Element, len(order))
 	for i, ap := range order {
-		index := appendNumber(key[:len(key):len(key)], uint32(i))
-		elements[i] = element{set: s, key: string(index), value: endpointValue(ap)}
+		index := ruleset.AppendNumber(key[:len(key):len(key)], uint32(i))
+		elements[i] = ruleset.Element{Set: s, Key: string(index), Value: endpointValue(ap)}
 	}
 	return elements
 }
 
-func rangeElements(s *familySets, key []byte, v *vip.VirtualServer) []element {
+func rangeElements(s *familySets, key []byte, v *vip.VirtualServer) []ruleset.Element {
 	if !v.Restricted {
 		return nil
 	}
-	var elements []element
-	for _, p := range mergePrefixes(v.SourceRanges) {
-		first, last := interval(key, p)
-		elements = append(elements, element{set: s.ranges, key: first, last: last})
+	var elements []ruleset.Element
+	for _, p := range ruleset.MergePrefixes(v.SourceRanges) {
+		first, last := ruleset.Interval(key, p)
+		elements = append(elements, ruleset.Element{Set: s.ranges, Key: first, Last: last})
 	}
 	return elements
 }
 
-// mergePrefixes drops the prefixes that lie inside another one: the kernel
-// refuses ranges that overlap.
-func mergePrefixes(prefixes []netip.Prefix) []netip.Prefix {
-	var kept []netip.Prefix
-	for i, p := range prefixes {
-		covered := false
-		for j, q := range prefixes {
-			wider := q.Bits() < p.Bits() || q.Bits() == p.Bits() && j < i
-			covered = covered || i != j && wider && q.Overlaps(p)
-		}
-		if !covered {
-			kept = append(kept, p)
-		}
-	}
-	return kept
-}
-
 // hairpinElements names the endpoints that may run on this node (P-15).
-func hairpinElements(s *familySets, v *vip.VirtualServer) []element {
-	var elements []element
+func hairpinElements(s *familySets, v *vip.VirtualServer) []ruleset.Element {
+	var elements []ruleset.Element
 	for _, endpoints := range [][]vip.Endpoint{v.Cluster, v.Local} {
 		for _, e := range endpoints {
 			if e.Local || e.Unplaced {
-				a := appendAddr(nil, e.AddrPort.Addr())
-				elements = append(elements, element{set: s.hairpin, key: string(append(a, a...))})
+				a := ruleset.AppendAddr(nil, e.AddrPort.Addr())
+				elements = append(elements, ruleset.Element{Set: s.hairpin, Key: string(append(a, a...))})
 			}
 		}
 	}
@@ -139,10 +105,10 @@ func hairpinElements(s *familySets, v *vip.VirtualServer) []element {
 }
 
 // nodeElements returns the elements that follow from the node alone.
-func nodeElements(node *vip.Node) []element {
-	var elements []element
+func nodeElements(node *vip.Node) []ruleset.Element {
+	var elements []ruleset.Element
 	for _, a := range node.NodePortAddrs {
-		elements = append(elements, element{set: setsOf[familyOf(a.Is6())].nodePortAddrs, key: string(appendAddr(nil, a))})
+		elements = append(elements, ruleset.Element{Set: setsOf[ruleset.FamilyOf(a.Is6())].nodePortAddrs, Key: string(ruleset.AppendAddr(nil, a))})
 	}
 	return elements
 }

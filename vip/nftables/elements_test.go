@@ -7,13 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	nft "github.com/google/nftables"
-	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
-	"golang.org/x/sys/unix"
-
 	"signpost/discovery"
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 	"signpost/vip/viptest"
 )
 
@@ -85,50 +81,6 @@ func TestRelayoutCost(t *testing.T) {
 	}
 }
 
-func TestMergePrefixes(t *testing.T) {
-	t.Parallel()
-	random := viptest.Rand(t)
-	address := func() netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(random.IntN(64))}) }
-	for range 500 {
-		var prefixes []netip.Prefix
-		for range random.IntN(8) {
-			prefixes = append(prefixes, netip.PrefixFrom(address(), 24+random.IntN(9)).Masked())
-		}
-		merged := mergePrefixes(prefixes)
-		for i, p := range merged {
-			for _, q := range merged[i+1:] {
-				if p.Overlaps(q) {
-					t.Fatalf("mergePrefixes(%v) = %v: %s and %s overlap", prefixes, merged, p, q)
-				}
-			}
-		}
-		for range 50 {
-			a := address()
-			inside := func(p netip.Prefix) bool { return p.Contains(a) }
-			if slices.ContainsFunc(prefixes, inside) != slices.ContainsFunc(merged, inside) {
-				t.Fatalf("mergePrefixes(%v) = %v: not the same about %s", prefixes, merged, a)
-			}
-		}
-	}
-}
-
-func TestInterval(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct{ prefix, first, last string }{
-		{"10.0.0.0/8", "10.0.0.0", "10.255.255.255"},
-		{"10.1.2.3/32", "10.1.2.3", "10.1.2.3"},
-		{"10.1.2.3/31", "10.1.2.2", "10.1.2.3"},
-		{"0.0.0.0/0", "0.0.0.0", "255.255.255.255"},
-		{"2001:db8::/33", "2001:db8::", "2001:db8:7fff:ffff:ffff:ffff:ffff:ffff"},
-		{"2001:db8::1/128", "2001:db8::1", "2001:db8::1"},
-	} {
-		first, last := interval([]byte("key"), netip.MustParsePrefix(test.prefix))
-		if got := fmt.Sprint(first[:3], mustAddr(first[3:]), last[:3], mustAddr(last[3:])); got != fmt.Sprint("key", test.first, "key", test.last) {
-			t.Errorf("interval(%s) = %s", test.prefix, got)
-		}
-	}
-}
-
 // Numbers of endpoints are unique even where digests collide, which among
 // 200,000 endpoints some do.
 func TestEndpointNumbers(t *testing.T) {
@@ -190,55 +142,28 @@ func randomServer(random *rand.Rand) *vip.VirtualServer {
 	return v
 }
 
-// What is written is what is read, for every element of every kind.
-func TestDecode(t *testing.T) {
+// Every element of a server's own is known to be its.
+func TestFrontendIn(t *testing.T) {
 	t.Parallel()
 	random := viptest.Rand(t)
 	for range 500 {
 		v := randomServer(random)
-		e := entryFor(v, nil)
-		own, shared := e.elements()
-		for _, want := range append(own, shared...) {
-			raw := want.netlink()
-			if raw.VerdictData != nil {
-				raw.Val = encodedVerdict(t, raw.VerdictData)
-			}
-			if got := decode(want.set, &raw); got != want {
-				t.Fatalf("decoding %s: got %+v, want %+v", want.describe(), got, want)
-			}
-		}
-		for _, want := range own {
-			if f, ok := want.frontend(); !ok || f != v.Frontend {
-				t.Fatalf("%s: belongs to %s, want %s", want.describe(), f, v.Frontend)
+		own, _ := entryFor(v, nil).elements()
+		for _, e := range own {
+			if f, ok := frontendIn(e); !ok || f != v.Frontend {
+				t.Fatalf("%s: belongs to %s, want %s", describeElement(e), f, v.Frontend)
 			}
 		}
 	}
 }
 
-// encodedVerdict is a verdict as the kernel dumps it.
-func encodedVerdict(t testing.TB, v *expr.Verdict) []byte {
-	t.Helper()
-	raw, err := netlink.MarshalAttributes([]netlink.Attribute{
-		{Type: unix.NFTA_VERDICT_CODE, Data: []byte{0xff, 0xff, 0xff, 0xfc}},
-		{Type: unix.NFTA_VERDICT_CHAIN, Data: []byte(v.Chain + "\x00")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return raw
-}
-
-// Whatever a kernel answers, reading it does no harm.
-func FuzzDecode(f *testing.F) {
-	f.Add(0, []byte("\x0a\x60\x00\x07\x06\x00\x00\x00\x00\x50\x00\x00"), []byte{}, []byte("value"))
-	f.Add(1, []byte{}, []byte{}, []byte{})
-	f.Fuzz(func(_ *testing.T, number int, key, last, value []byte) {
-		s := allSets[uint(number)%uint(len(allSets))]
-		e := decode(s, &nft.SetElement{Key: key, KeyEnd: last, Val: value})
+// Whatever a kernel holds, making sense of it does no harm.
+func FuzzNote(f *testing.F) {
+	f.Add(0, "\x0a\x60\x00\x07\x06\x00\x00\x00\x00\x50\x00\x00", "", "value")
+	f.Add(1, "", "", "")
+	f.Fuzz(func(_ *testing.T, number int, key, last, value string) {
 		found := newContents()
-		if frontend, ok := e.frontend(); ok {
-			found.entry(frontend).own = append(found.entry(frontend).own, e)
-		}
+		found.note(ruleset.Element{Set: allSets[uint(number)%uint(len(allSets))], Key: key, Last: last, Value: value})
 		found.order()
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netns"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 	"signpost/vip/viptest"
 )
 
@@ -84,12 +85,12 @@ func mustFlush(t testing.TB, conn *nft.Conn) {
 // left out.
 func mustLook(t testing.TB) string {
 	t.Helper()
-	k, err := openKernel()
+	k, err := ruleset.Open(tableName, allSets)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = k.close() }()
-	found, usable, err := k.look(t.Context())
+	defer func() { _ = k.Close() }()
+	found, usable, err := look(t.Context(), k)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,35 +112,35 @@ func (c *contents) String() string {
 	var elements []string
 	for _, e := range c.entries {
 		for _, own := range e.own {
-			elements = append(elements, own.describe())
+			elements = append(elements, describeElement(own))
 		}
 	}
 	for s := range c.shared {
-		elements = append(elements, element{set: s.set, key: s.key}.describe())
+		elements = append(elements, describeElement(ruleset.Element{Set: s.Set, Key: s.Key}))
 	}
 	slices.Sort(elements)
 	return strings.Join(append(lines, elements...), "\n") + "\n"
 }
 
-// words shows an element to people.
-func (e element) describe() string {
-	f := e.set.family
+// describeElement shows an element to people.
+func describeElement(e ruleset.Element) string {
+	f := e.Set.Family
 	s := setsOf[f]
-	key := fmt.Sprintf("%x", e.key)
-	if frontend, ok := e.frontend(); ok {
+	key := fmt.Sprintf("%x", e.Key)
+	if frontend, ok := frontendIn(e); ok {
 		key = frontend.String()
-	} else if n := int(f.addrLen); len(e.key)%n == 0 {
-		key = fmt.Sprint(mustAddr(e.key[:n]))
+	} else if n := f.AddrLen(); len(e.Key)%n == 0 {
+		key = fmt.Sprint(mustAddr(e.Key[:n]))
 	}
-	value := e.chain
-	if ap, ok := f.parseEndpoint(e.value); ok {
+	value := e.Chain
+	if ap, ok := parseEndpoint(f, e.Value); ok {
 		value = ap.String()
 	}
-	if e.set == s.ranges {
-		n := int(f.addrLen)
-		value = fmt.Sprintf("%s to %s", mustAddr(e.key[len(e.key)-n:]), mustAddr(e.last[len(e.last)-n:]))
+	if e.Set == s.ranges {
+		n := f.AddrLen()
+		value = fmt.Sprintf("%s to %s", mustAddr(e.Key[len(e.Key)-n:]), mustAddr(e.Last[len(e.Last)-n:]))
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%s: %s -> %s", e.set.name, key, value), " -> ")
+	return strings.TrimSuffix(fmt.Sprintf("%s: %s -> %s", e.Set.Name, key, value), " -> ")
 }
 
 // inAnotherNamespace runs f in a network namespace of its own. The test is in

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 )
 
 // entry is what the kernel holds for one frontend.
@@ -13,11 +14,11 @@ type entry struct {
 	server *vip.VirtualServer // nil: found in the kernel, of unknown origin
 	class  class
 	layout layout
-	own    []element // only where server is nil; else made anew when needed
+	own    []ruleset.Element // only where server is nil; else made anew when needed
 }
 
 // elements returns an entry's elements; a nil entry has none.
-func (e *entry) elements() (own, shared []element) {
+func (e *entry) elements() (own, shared []ruleset.Element) {
 	switch {
 	case e == nil:
 		return nil, nil
@@ -57,7 +58,7 @@ func used(v *vip.VirtualServer, which vip.Set) []vip.Endpoint {
 // virtual servers use are counted, and go with their last user.
 type ledger struct {
 	entries map[vip.Frontend]*entry
-	shared  map[slot]int
+	shared  map[ruleset.Slot]int
 	chains  map[string]int
 	// found is what a look at the kernel showed and nobody has claimed yet:
 	// it needs no writing. Nil after the adoption.
@@ -65,19 +66,7 @@ type ledger struct {
 }
 
 func newLedger(found *contents) *ledger {
-	return &ledger{entries: found.entries, shared: map[slot]int{}, chains: map[string]int{}, found: found}
-}
-
-// transaction is a set of changes that the kernel makes all at once.
-type transaction struct {
-	create    bool    // make the table anew, before everything else
-	newChains []chain // created if missing, their rules written anew
-	del, add  []element
-	oldChains []string // deleted
-}
-
-func (t *transaction) empty() bool {
-	return !t.create && len(t.newChains)+len(t.del)+len(t.add)+len(t.oldChains) == 0
+	return &ledger{entries: found.entries, shared: map[ruleset.Slot]int{}, chains: map[string]int{}, found: found}
 }
 
 // step is one frontend's way from what is there to what is wanted.
@@ -88,7 +77,7 @@ type step struct {
 
 // plan enters steps in the ledger and returns the transaction that carries
 // them out. If the kernel refuses it, undo takes them back.
-func (l *ledger) plan(steps []step, pods vip.Detector) (*transaction, func()) {
+func (l *ledger) plan(steps []step, pods vip.Detector) (*ruleset.Transaction, func()) {
 	d := newDelta(l)
 	for _, s := range steps {
 		d.move(s)
@@ -99,18 +88,18 @@ func (l *ledger) plan(steps []step, pods vip.Detector) (*transaction, func()) {
 // delta collects what a group of steps changes.
 type delta struct {
 	ledger    *ledger
-	del, add  map[slot]element
+	del, add  map[ruleset.Slot]ruleset.Element
 	chains    map[string]class // chains whose count went up from 0, with a class that has them
 	steps     []step
-	wasShared map[slot]int // counts before the delta, of all that it touched
+	wasShared map[ruleset.Slot]int // counts before the delta, of all that it touched
 	wasChains map[string]int
-	sharedNow map[slot]element
+	sharedNow map[ruleset.Slot]ruleset.Element
 }
 
 func newDelta(l *ledger) *delta {
 	return &delta{
-		ledger: l, del: map[slot]element{}, add: map[slot]element{}, chains: map[string]class{},
-		wasShared: map[slot]int{}, wasChains: map[string]int{}, sharedNow: map[slot]element{},
+		ledger: l, del: map[ruleset.Slot]ruleset.Element{}, add: map[ruleset.Slot]ruleset.Element{}, chains: map[string]class{},
+		wasShared: map[ruleset.Slot]int{}, wasChains: map[string]int{}, sharedNow: map[ruleset.Slot]ruleset.Element{},
 	}
 }
 
@@ -132,29 +121,29 @@ func (d *delta) move(s step) {
 
 // replace notes the difference between two lists of elements: an element that
 // changes is deleted and added again, which the kernel does at once.
-func (d *delta) replace(before, after []element) {
-	old := make(map[slot]element, len(before))
+func (d *delta) replace(before, after []ruleset.Element) {
+	old := make(map[ruleset.Slot]ruleset.Element, len(before))
 	for _, e := range before {
-		old[e.slot()] = e
+		old[e.Slot()] = e
 	}
 	for _, e := range after {
-		if was, exists := old[e.slot()]; exists {
-			delete(old, e.slot())
+		if was, exists := old[e.Slot()]; exists {
+			delete(old, e.Slot())
 			if was == e {
 				continue
 			}
-			d.del[e.slot()] = was
+			d.del[e.Slot()] = was
 		}
-		d.add[e.slot()] = e
+		d.add[e.Slot()] = e
 	}
 	for s, e := range old {
 		d.del[s] = e
 	}
 }
 
-func (d *delta) count(elements []element, by int) {
+func (d *delta) count(elements []ruleset.Element, by int) {
 	for _, e := range elements {
-		s := e.slot()
+		s := e.Slot()
 		if _, seen := d.wasShared[s]; !seen {
 			d.wasShared[s] = d.ledger.shared[s]
 		}
@@ -177,18 +166,18 @@ func (d *delta) countChains(e *entry, by int) {
 }
 
 // transaction turns the delta into what the kernel has to do.
-func (d *delta) transaction(pods vip.Detector) *transaction {
+func (d *delta) transaction(pods vip.Detector) *ruleset.Transaction {
 	d.settleShared()
-	t := &transaction{del: slices.Collect(maps.Values(d.del)), add: slices.Collect(maps.Values(d.add))}
+	t := &ruleset.Transaction{Del: slices.Collect(maps.Values(d.del)), Add: slices.Collect(maps.Values(d.add))}
 	for name, was := range d.wasChains {
 		now := d.ledger.chains[name]
 		if was == 0 && now > 0 {
 			if c := d.chains[name].chain(name, pods); !d.ledger.found.hasChain(c) {
-				t.newChains = append(t.newChains, c)
+				t.Chains = append(t.Chains, c)
 			}
 		}
 		if was > 0 && now == 0 {
-			t.oldChains = append(t.oldChains, name)
+			t.Unmake = append(t.Unmake, name)
 		}
 		restore(d.ledger.chains, name, now)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 	"signpost/vip/viptest"
 )
 
@@ -16,38 +17,38 @@ import (
 // must not be there, what is deleted must be, and a chain that somebody goes to
 // stays.
 type strict struct {
-	elements map[slot]element
+	elements map[ruleset.Slot]ruleset.Element
 	chains   map[string][]string
 }
 
-func (k *strict) commit(t *transaction) error {
-	for _, c := range t.newChains {
-		k.chains[c.name] = c.comments()
+func (k *strict) commit(t *ruleset.Transaction) error {
+	for _, c := range t.Chains {
+		k.chains[c.Name] = c.Labels()
 	}
-	for _, e := range t.del {
-		if _, there := k.elements[e.slot()]; !there {
-			return fmt.Errorf("deleting %s: it is not there", e.describe())
+	for _, e := range t.Del {
+		if _, there := k.elements[e.Slot()]; !there {
+			return fmt.Errorf("deleting %s: it is not there", describeElement(e))
 		}
-		delete(k.elements, e.slot())
+		delete(k.elements, e.Slot())
 	}
-	for _, e := range t.add {
-		if _, there := k.elements[e.slot()]; there {
-			return fmt.Errorf("adding %s: it is there", e.describe())
+	for _, e := range t.Add {
+		if _, there := k.elements[e.Slot()]; there {
+			return fmt.Errorf("adding %s: it is there", describeElement(e))
 		}
-		if _, there := k.chains[e.chain]; e.chain != "" && !there && e.chain != rejectChain && e.chain != dropChain {
-			return fmt.Errorf("adding %s: there is no such chain", e.describe())
+		if _, there := k.chains[e.Chain]; e.Chain != "" && !there && e.Chain != rejectChain && e.Chain != dropChain {
+			return fmt.Errorf("adding %s: there is no such chain", describeElement(e))
 		}
-		k.elements[e.slot()] = e
+		k.elements[e.Slot()] = e
 	}
-	for _, name := range t.oldChains {
+	for _, name := range t.Unmake {
 		if _, there := k.chains[name]; !there {
 			return fmt.Errorf("deleting chain %q: it is not there", name)
 		}
 		delete(k.chains, name)
 	}
 	for _, e := range k.elements {
-		if slices.Contains(t.oldChains, e.chain) {
-			return fmt.Errorf("deleting chain %q: %s goes there", e.chain, e.describe())
+		if slices.Contains(t.Unmake, e.Chain) {
+			return fmt.Errorf("deleting chain %q: %s goes there", e.Chain, describeElement(e))
 		}
 	}
 	return nil
@@ -82,7 +83,7 @@ func TestLedger(t *testing.T) {
 	random := viptest.Rand(t)
 	l := newLedger(newContents())
 	l.found = nil
-	k := &strict{elements: map[slot]element{}, chains: map[string][]string{}}
+	k := &strict{elements: map[ruleset.Slot]ruleset.Element{}, chains: map[string][]string{}}
 	var detector vip.Detector
 	for range 400 {
 		steps := walk(random, l)
@@ -116,7 +117,7 @@ func TestLedger(t *testing.T) {
 
 type counts struct {
 	entries map[vip.Frontend]*entry
-	shared  map[slot]int
+	shared  map[ruleset.Slot]int
 	chains  map[string]int
 }
 
@@ -126,16 +127,16 @@ func snapshot(l *ledger) counts {
 
 func checkLedger(t *testing.T, l *ledger, k *strict) {
 	t.Helper()
-	want := counts{entries: l.entries, shared: map[slot]int{}, chains: map[string]int{}}
-	elements := map[slot]element{}
+	want := counts{entries: l.entries, shared: map[ruleset.Slot]int{}, chains: map[string]int{}}
+	elements := map[ruleset.Slot]ruleset.Element{}
 	for _, e := range l.entries {
 		own, shared := e.elements()
 		for _, el := range own {
-			elements[el.slot()] = el
+			elements[el.Slot()] = el
 		}
 		for _, el := range shared {
-			elements[el.slot()] = el
-			want.shared[el.slot()]++
+			elements[el.Slot()] = el
+			want.shared[el.Slot()]++
 		}
 		for _, name := range e.class.names() {
 			want.chains[name]++
@@ -166,7 +167,7 @@ func TestChainNames(t *testing.T) {
 			if len(name) > longest {
 				t.Fatalf("chain %q: its name has %d bytes", name, len(name))
 			}
-			comments := c.chain(name, detector).comments()
+			comments := c.chain(name, detector).Labels()
 			if len(comments) == 0 {
 				t.Fatalf("chain %q has no rules", name)
 			}

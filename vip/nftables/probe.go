@@ -5,75 +5,59 @@ import (
 	"fmt"
 	"os"
 
-	nft "github.com/google/nftables"
 	"github.com/google/nftables/expr"
 
 	"signpost/discovery"
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 )
 
-// feature is something that the kernel may lack, with the chain that needs it.
+// feature is something that the kernel may lack, with what needs it.
 type feature struct {
-	name string
-	try  func(k *kernel) error
+	name   string
+	sets   []*ruleset.Set
+	chains []ruleset.Chain
 }
 
 // Probe implements [vip.Backend]: it has the kernel try a table with each kind
 // of set and rule that the backend uses, and throw it away in the same
 // transaction. Nothing of it is ever seen.
 func (b *Backend) Probe(ctx context.Context) error {
-	k, err := openKernel()
-	if err != nil {
-		return fmt.Errorf("probing nftables: %w", err)
-	}
-	defer func() { _ = k.close() }()
-	k.table = &nft.Table{Name: tableName + "-probe", Family: nft.TableFamilyINet}
 	for _, f := range features() {
-		if err := k.probe(ctx, f); err != nil {
-			return fmt.Errorf("probing nftables: %s: %s", f.name, reason(err))
+		if err := f.probe(ctx); err != nil {
+			return fmt.Errorf("probing nftables: %w", err)
 		}
 	}
 	return nil
 }
 
-func (k *kernel) probe(ctx context.Context, f feature) error {
-	if err := k.bound(ctx); err != nil {
+func (f feature) probe(ctx context.Context) error {
+	k, err := ruleset.Open(tableName+"-probe", f.sets)
+	if err != nil {
 		return err
 	}
-	k.conn.AddTable(k.table)
-	if err := f.try(k); err != nil {
-		return err
+	defer func() { _ = k.Close() }()
+	if err := k.Try(ctx, f.chains); err != nil {
+		return fmt.Errorf("%s: %s", f.name, ruleset.Reason(err, "it"))
 	}
-	k.conn.DelTable(k.table)
-	return k.flush()
+	return nil
 }
 
 // features goes from the general to the particular, so that the first one
 // refused is the one that is missing.
 func features() []feature {
-	rules := func(name string, exprs ...expr.Any) feature {
-		return feature{name, func(k *kernel) error {
-			k.writeChains([]chain{{preroutingChain, []rule{{name, exprs}}}})
-			return nil
-		}}
+	rules := func(name string, hook *ruleset.Hook, exprs ...expr.Any) feature {
+		chain := ruleset.Chain{Name: "probe", Hook: hook, Rules: []ruleset.Rule{ruleset.NewRule(name, exprs)}}
+		return feature{name: name, chains: []ruleset.Chain{chain}}
 	}
 	return []feature{
-		{"tables of family inet", func(*kernel) error { return nil }},
-		rules("chains of type nat"),
-		rules("random numbers (nft_numgen)", randomIndex(firstRegister, 2)),
-		rules("address types (nft_fib_inet)", ifFromThisNode()...),
-		rules("refusals before routing (nft_reject_inet, kernel 5.9)", unreachable()),
-		{"masquerading (nft_masq)", func(k *kernel) error {
-			k.writeChains([]chain{{postroutingChain, []rule{{"masquerade", one(masquerade())}}}})
-			return nil
-		}},
-		{"its sets and chains", func(k *kernel) error {
-			if err := k.create(); err != nil {
-				return err
-			}
-			k.writeChains(skeleton(&vip.Node{}))
-			return nil
-		}},
+		{name: "tables of family inet"},
+		rules("chains of type nat", prerouting),
+		rules("random numbers (nft_numgen)", prerouting, randomIndex(ruleset.First, 2)),
+		rules("address types (nft_fib_inet)", prerouting, ruleset.IfFromThisNode()...),
+		rules("refusals before routing (nft_reject_inet, kernel 5.9)", prerouting, ruleset.Unreachable()),
+		rules("masquerading (nft_masq)", postrouting, ruleset.Masquerade()),
+		{name: "its sets and chains", sets: allSets, chains: skeleton(&vip.Node{})},
 	}
 }
 

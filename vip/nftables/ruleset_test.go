@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"signpost/vip"
+	"signpost/vip/internal/ruleset"
 	"signpost/vip/viptest"
 )
 
@@ -29,17 +29,17 @@ func memory(t *testing.T, want *vip.State) *contents {
 	b.ledger.found = nil
 	held := newContents()
 	for _, c := range skeleton(want.Node()) {
-		held.chains[c.name] = c.comments()
+		held.chains[c.Name] = c.Labels()
 	}
 	transaction, _ := b.ledger.plan(b.ledgerSteps(want), want.Node().Detector)
-	for _, c := range transaction.newChains {
-		held.chains[c.name] = c.comments()
+	for _, c := range transaction.Chains {
+		held.chains[c.Name] = c.Labels()
 	}
-	for _, e := range append(transaction.add, nodeElements(want.Node())...) {
-		if f, ok := e.frontend(); ok {
+	for _, e := range append(transaction.Add, nodeElements(want.Node())...) {
+		if f, ok := frontendIn(e); ok {
 			held.entry(f).own = append(held.entry(f).own, e)
 		} else {
-			held.shared[e.slot()] = true
+			held.shared[e.Slot()] = true
 		}
 	}
 	return held
@@ -101,19 +101,19 @@ func TestRulesPerService(t *testing.T) {
 // A rule's fingerprint tells rules apart that differ in anything.
 func TestFingerprints(t *testing.T) {
 	t.Parallel()
-	rules := []rule{
-		newRule("", ifProtocol(6)), newRule("", ifProtocol(17)), newRule("", ifMarked()), newRule("", setMark()), newRule("", clearMark()),
-		newRule("", one(randomIndex(firstRegister, 2))), newRule("", one(randomIndex(firstRegister, 3))),
-		newRule("", one(goTo("a"))), newRule("", one(goTo("b"))), newRule("", one(jumpTo("a"))), newRule("", one(drop())),
-		newRule("", one(inSet(setsOf[ip4].hairpin))), newRule("", one(inSet(setsOf[ip6].hairpin))),
-		newRule("", ip4.ifSource(testNode.Detector.CIDRs[0])), newRule("", ip4.ifDestination(testNode.Detector.CIDRs[0])),
+	rules := []ruleset.Rule{
+		ruleset.NewRule("", ruleset.IfProtocol(6)), ruleset.NewRule("", ruleset.IfProtocol(17)), ruleset.NewRule("", ruleset.IfMarked(masqueradeMark)), ruleset.NewRule("", ruleset.ChangeMark(0, masqueradeMark)), ruleset.NewRule("", ruleset.ChangeMark(masqueradeMark, 0)),
+		ruleset.NewRule("", one(randomIndex(ruleset.First, 2))), ruleset.NewRule("", one(randomIndex(ruleset.First, 3))),
+		ruleset.NewRule("", one(ruleset.GoTo("a"))), ruleset.NewRule("", one(ruleset.GoTo("b"))), ruleset.NewRule("", one(ruleset.Jump("a"))), ruleset.NewRule("", one(ruleset.Drop())),
+		ruleset.NewRule("", one(ruleset.InSet(setsOf[ruleset.IPv4].hairpin))), ruleset.NewRule("", one(ruleset.InSet(setsOf[ruleset.IPv6].hairpin))),
+		ruleset.NewRule("", ruleset.IPv4.IfSource(testNode.Detector.CIDRs[0])), ruleset.NewRule("", ruleset.IPv4.IfDestination(testNode.Detector.CIDRs[0])),
 	}
 	seen := map[string]int{}
 	for i, r := range rules {
-		if j, twice := seen[r.fingerprint()]; twice {
+		if j, twice := seen[r.Label()]; twice {
 			t.Errorf("rules %d and %d have one fingerprint", i, j)
 		}
-		seen[r.fingerprint()] = i
+		seen[r.Label()] = i
 	}
 }
 
@@ -141,18 +141,6 @@ func TestProbeWithoutPrivilege(t *testing.T) {
 			t.Errorf("%s: %v, want that something is not permitted", what, err)
 		}
 		t.Logf("%s: %v", what, err)
-	}
-}
-
-func TestReason(t *testing.T) {
-	t.Parallel()
-	for err, want := range map[error]string{
-		unix.EPERM: "permission denied: CAP_NET_ADMIN is needed", unix.EPROTONOSUPPORT: "the kernel has no nf_tables",
-		unix.EOPNOTSUPP: "the kernel lacks it", errors.New("conn.Receive: odd"): "odd",
-	} {
-		if got := reason(fmt.Errorf("writing: %w", err)); got != want && !strings.HasSuffix(got, want) {
-			t.Errorf("reason(%v) = %q, want %q", err, got, want)
-		}
 	}
 }
 
