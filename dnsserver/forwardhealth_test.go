@@ -129,7 +129,7 @@ func TestForwardAttempts(t *testing.T) {
 		timing time.Duration
 		asked  int32
 	}{
-		{"F1 twice each", 0, 20 * time.Millisecond, 4}, {"F1 once", 1, 20 * time.Millisecond, 1}, {"F1 five times", 5, 20 * time.Millisecond, 5},
+		{"F1 twice each", 0, 200 * time.Millisecond, 4}, {"F1 once", 1, 200 * time.Millisecond, 1}, {"F1 five times", 5, 200 * time.Millisecond, 5},
 	} {
 		silent := newScripted(t, func(*dns.Msg, bool) []*dns.Msg { return nil })
 		also := newScripted(t, func(*dns.Msg, bool) []*dns.Msg { return nil })
