@@ -85,4 +85,13 @@ type VIP struct {
 	Policy           vip.Options
 	PodCIDRsFromNode bool                   // detect_local_mode NodeCIDR
 	Conntrack        sysctl.ConntrackLimits // set in the modes that program the kernel
+	IPVS             IPVS
+}
+
+// IPVS are the options of mode ipvs alone. They count from the start on, not
+// from a reload.
+type IPVS struct {
+	Drain     time.Duration // at most for the connections of an endpoint that left; negative: no bound
+	StrictARP bool
+	Flags     []string // of the schedulers; nil: mh-port, as with kube-proxy
 }

@@ -24,10 +24,11 @@ func (b *builder) vip(s *scan) {
 	v := &VIP{
 		Place: s.place(), Mode: "auto", Scheduler: defaultScheduler, Healthz: defaultHealthz,
 		MinSyncPeriod: 10 * time.Millisecond, SyncPeriod: 30 * time.Second, Gate: true,
-		Conntrack: sysctl.DefaultConntrack(),
+		Conntrack: sysctl.DefaultConntrack(), IPVS: IPVS{Drain: time.Hour},
 	}
 	options := conntrackOptions(&v.Conntrack)
 	maps.Copy(options, policyOptions(v))
+	maps.Copy(options, ipvsOptions(&v.IPVS))
 	maps.Copy(options, map[string]func(*scan){
 		"mode":                func(o *scan) { v.Mode = o.oneOf(Modes...) },
 		"scheduler":           func(o *scan) { v.Scheduler = o.oneOf(schedulers...) },

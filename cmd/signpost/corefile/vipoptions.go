@@ -21,6 +21,20 @@ func policyOptions(v *VIP) map[string]func(*scan) {
 	}
 }
 
+// ipvsOptions are kube-proxy's --ipvs-strict-arp, kube-router's graceful period
+// and the schedulers' flags.
+func ipvsOptions(v *IPVS) map[string]func(*scan) {
+	return map[string]func(*scan){
+		"strict_arp":      func(o *scan) { o.noArgs(); v.StrictARP = true },
+		"scheduler_flags": func(o *scan) { v.Flags = o.someOf("sh-fallback", "sh-port", "mh-fallback", "mh-port") },
+		"drain": func(o *scan) {
+			if v.Drain = o.duration(0, longest); v.Drain == 0 {
+				v.Drain = -1
+			}
+		},
+	}
+}
+
 // detectLocal reads kube-proxy's word for how pods are told from others. Only
 // NodeCIDR says something that the other options don't say.
 func (v *VIP) detectLocal(o *scan) {

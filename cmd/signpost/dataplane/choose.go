@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"signpost/cmd/signpost/corefile"
 	"signpost/vip"
 	"signpost/vip/iptables"
 	"signpost/vip/ipvs"
@@ -19,6 +20,7 @@ import (
 // Options are what a backend of one mode or another has to know.
 type Options struct {
 	Scheduler string // ipvs: of virtual servers that ask for none; empty: rr
+	IPVS      corefile.IPVS
 }
 
 // maker makes the backend of one mode. Making one touches nothing.
@@ -30,7 +32,9 @@ type maker struct {
 // makers lists the backends in the order in which mode auto tries them.
 var makers = []maker{
 	{"ipvs", func(o Options, log *slog.Logger) vip.Backend {
-		return ipvs.New(ipvs.Config{Log: log, Scheduler: o.Scheduler})
+		return ipvs.New(ipvs.Config{
+			Log: log, Scheduler: o.Scheduler, SchedulerFlags: o.IPVS.Flags, Drain: o.IPVS.Drain, StrictARP: o.IPVS.StrictARP,
+		})
 	}},
 	{"nftables", func(_ Options, log *slog.Logger) vip.Backend { return nftables.New(log) }},
 	{"iptables", func(_ Options, log *slog.Logger) vip.Backend { return iptables.New(iptables.Config{Log: log}) }},

@@ -75,7 +75,7 @@ func sameVIP(a, b *corefile.VIP) bool {
 // already, if there is, because it knows what it has made.
 func (p *plane) chooseBackend(ctx context.Context, old *plane) error {
 	config := p.config
-	backend, rejected, err := dataplane.Choose(ctx, config.Mode, dataplane.Options{Scheduler: config.Scheduler}, p.log)
+	backend, rejected, err := dataplane.Choose(ctx, config.Mode, dataplane.Options{Scheduler: config.Scheduler, IPVS: config.IPVS}, p.log)
 	if err != nil {
 		return config.Errorf("vip", "%v", err)
 	}
