@@ -26,7 +26,7 @@ func TestKubeproxyMetrics(t *testing.T) {
 	nft.Observe(vip.Round{Reason: vip.ReasonRetry, Look: true, Start: start, Duration: time.Millisecond, Failed: 1})
 	ipt.Observe(vip.Round{Reason: vip.ReasonChange, Start: start, Duration: time.Millisecond, Failed: 1})
 	ipt.Observe(vip.Round{Reason: vip.ReasonChange, Start: start, Idle: true, Failed: 1})
-	// L-07: a clock ahead of ours must not make a latency negative.
+	// L-07, X12: a clock ahead of ours must not make a latency negative.
 	nft.Observe(vip.Round{Reason: vip.ReasonChange, Start: start, Duration: time.Second, Triggers: []time.Time{start.Add(time.Hour), start.Add(-time.Second)}})
 	for name, want := range map[string]float64{
 		"kubeproxy_sync_proxy_rules_nftables_sync_failures_total":                2,
