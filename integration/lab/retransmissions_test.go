@@ -43,7 +43,8 @@ func TestRetransmissions(t *testing.T) {
 	}
 }
 
-// loseOne drops the first packet that passes.
+// loseOne drops the first packet of a connection that passes, and only one:
+// others may be on their way, such as the end of a connection before.
 func loseOne(table *nft.Table) error {
 	conn, err := nft.New()
 	if err != nil {
@@ -54,8 +55,14 @@ func loseOne(table *nft.Table) error {
 		Name: "forward", Table: table, Type: nft.ChainTypeFilter,
 		Hooknum: nft.ChainHookForward, Priority: nft.ChainPriorityFilter,
 	})
+	const reg, tcp, flags, synAndACK, syn = 1, 6, 13, 0x12, 0x02
 	conn.AddRule(&nft.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
-		&expr.Limit{Type: expr.LimitTypePkts, Rate: 1, Unit: expr.LimitTimeDay, Burst: 0},
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{tcp}},
+		&expr.Payload{DestRegister: reg, Base: expr.PayloadBaseTransportHeader, Offset: flags, Len: 1},
+		&expr.Bitwise{SourceRegister: reg, DestRegister: reg, Len: 1, Mask: []byte{synAndACK}, Xor: []byte{0}},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: reg, Data: []byte{syn}},
+		&expr.Limit{Type: expr.LimitTypePkts, Rate: 1, Unit: expr.LimitTimeDay, Burst: 1},
 		&expr.Verdict{Kind: expr.VerdictDrop},
 	}})
 	return conn.Flush()
