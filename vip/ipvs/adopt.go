@@ -40,12 +40,23 @@ func (b *Backend) look(ctx context.Context, node *vip.Node) error {
 	if err := b.rules.look(ctx, node); err != nil {
 		return err
 	}
+	b.letPass()
 	b.node = node
 	b.compiler = compiler{scheduler: b.config.Scheduler, flags: b.flags, marks: b.foundMarks()}
 	if err := b.planes.addresses.look(); err != nil {
 		return err
 	}
 	return b.lookServers(ctx)
+}
+
+// letPass has the host's filter let packets to IPVS through. Where that can't be
+// had, services work as far as the filter lets them.
+func (b *Backend) letPass() {
+	err := b.planes.passage.ensure()
+	if err != nil && !b.passageFailed {
+		b.log.Warn("a filter of this host may drop packets to services", "err", err)
+	}
+	b.passageFailed = err != nil
 }
 
 // lookServers learns of the IPVS servers that are ours. Whose destinations the

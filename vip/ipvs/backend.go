@@ -44,6 +44,7 @@ type Backend struct {
 	settings func()
 
 	settingsFailed bool // and it was told
+	passageFailed  bool // and it was told
 
 	mu     sync.Mutex // held by Apply and by each of Watch's checks
 	planes *planes    // nil: not connected, and what the kernel holds is not known
@@ -60,6 +61,8 @@ type planes struct {
 	servers   *servers
 	addresses addresses
 	table     table
+	passage   passage
+	filtered  uint32 // the ruleset's generation when the passage was last looked at
 }
 
 var (
@@ -147,7 +150,7 @@ func (b *Backend) Cleanup(ctx context.Context) error {
 	}
 	b.planes = planes
 	b.rules.connect(planes.table)
-	return errors.Join(b.removeServers(ctx), planes.table.Remove(ctx), planes.addresses.routes.remove())
+	return errors.Join(b.removeServers(ctx), planes.table.Remove(ctx), planes.addresses.routes.remove(), planes.passage.remove())
 }
 
 // Close gives back the sockets; what is in the kernel stays.
@@ -179,7 +182,15 @@ func (b *Backend) connectTo(k kernel) (*planes, error) {
 		routes.close()
 		return nil, err
 	}
-	return &planes{servers: newServers(k, max(0, b.config.Drain)), addresses: addresses{routes: routes}, table: conn}, nil
+	host, err := openHostFilter()
+	if err != nil {
+		k.close()
+		routes.close()
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &planes{
+		servers: newServers(k, max(0, b.config.Drain)), addresses: addresses{routes: routes}, table: conn, passage: host,
+	}, nil
 }
 
 // openForCleanup connects also to a kernel without IPVS: then there are no
@@ -203,6 +214,7 @@ func (b *Backend) forget() {
 	}
 	b.planes.servers.kernel.close()
 	b.planes.addresses.routes.close()
+	b.planes.passage.close()
 	if err := b.planes.table.Close(); err != nil {
 		b.log.Debug("closing after an error", "err", err)
 	}

@@ -64,11 +64,12 @@
 //
 // # What it does not do
 //
-// Node ports on loopback addresses (I-18). Undo other firewalls' drops: packets
-// to IPVS pass the input hook, so a host that drops there by default has to
-// accept what has the mark 0x2000 (I-13). Without nf_tables it does not run:
-// [Backend.Probe] says so.
+// Node ports on loopback addresses (I-18). Undo other firewalls' drops, but for
+// the filter of iptables (I-13, hostfilter.go): packets to IPVS pass the input
+// hook, so another table that drops there has to accept what has the mark
+// 0x2000. Without nf_tables it does not run: [Backend.Probe] says so.
 //
 // The packet mark's bits 11 to 14 are used, and the upper half on the
-// packets that begin a connection which goes by mark.
+// packets that begin a connection which goes by mark; of the connection's mark
+// bit 13, where the host has a filter of iptables.
 package ipvs

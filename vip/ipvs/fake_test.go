@@ -54,11 +54,20 @@ func (m *machine) backend(config Config) *Backend {
 	b.open = func() (*planes, error) {
 		return &planes{
 			servers: newServers(fakeKernel{m}, max(0, b.config.Drain)), addresses: addresses{routes: fakeRoutes{m}}, table: fakeTable{m},
+			passage: noFilter{},
 		}, nil
 	}
 	b.settings = func() {}
 	return b
 }
+
+// noFilter is a host that filters nothing.
+type noFilter struct{}
+
+func (noFilter) ensure() error { return nil }
+func (noFilter) intact() bool  { return true }
+func (noFilter) remove() error { return nil }
+func (noFilter) close()        {}
 
 // do logs an operation and lets it fail if a test wants it to.
 func (m *machine) do(format string, args ...any) error {

@@ -143,6 +143,9 @@ func (b *Backend) intact(ctx context.Context, table io.ReadSeeker, l look) bool 
 	if l.addresses && !b.planes.addresses.intact() {
 		return false
 	}
+	if !b.passes(ctx) {
+		return false
+	}
 	g, whole, err := readTable(table, l.whole)
 	if err != nil {
 		return true // the periodic look will tell
@@ -160,6 +163,17 @@ func (b *Backend) intact(ctx context.Context, table io.ReadSeeker, l look) bool 
 		}
 	}
 	return true
+}
+
+// passes reports whether the host's filter still lets packets to IPVS through;
+// it looks only after somebody has changed the ruleset.
+func (b *Backend) passes(ctx context.Context) bool {
+	now, err := b.planes.table.Generation(ctx)
+	if err != nil || now == b.planes.filtered {
+		return true // the next look tells
+	}
+	b.planes.filtered = now
+	return b.planes.passage.intact()
 }
 
 func readTable(table io.ReadSeeker, whole bool) (glance, bool, error) {
