@@ -70,7 +70,11 @@ func defaultClusterIPs(spec *corev1.ServiceSpec) {
 // cluster IPs as far as they go, then from the cluster's families.
 func (o Options) defaultFamilies(spec *corev1.ServiceSpec) {
 	for i, text := range spec.ClusterIPs {
-		if a, ok := parseAddr(text); ok && i == len(spec.IPFamilies) {
+		a, ok := parseAddr(text)
+		if !ok {
+			break // refused later; what stands behind it says nothing
+		}
+		if i == len(spec.IPFamilies) {
 			spec.IPFamilies = append(spec.IPFamilies, familyOf(a))
 		}
 	}
