@@ -5,12 +5,13 @@ FUZZTIME  ?= 10s
 BENCH     ?= .
 BENCHTIME ?= 1s
 COUNT     ?= 1
+PACKETS   ?= 10000000
 LINT      := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: build run test check lint fmt fuzz integration integration-ipvs bench bench-dns lab lab-exec lab-down clean help
+.PHONY: build run test check lint fmt fuzz flood integration integration-ipvs bench bench-dns lab lab-exec lab-down clean help
 
 build: ## build bin/signpost and bin/echo (the examples' backend)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -38,6 +39,9 @@ fuzz: ## run every fuzz target for FUZZTIME (10s) each
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg || exit 1; \
 		done; \
 	done
+
+flood: build ## send PACKETS (10 million) random, malformed and valid datagrams to signpost, a few minutes of load
+	FLOOD=$(PACKETS) SIGNPOST='$(CURDIR)/bin/signpost' $(GO) test -count=1 -v -timeout 15m ./integration/flood
 
 integration: build ## run the tests of the built binary and of real kernels; needs root, skips nothing
 	REQUIRE_KERNEL=1 $(GO) test -count=$(COUNT) -v ./integration/... ./vip/...
