@@ -27,6 +27,9 @@ func (b *Backend) adopt(ctx context.Context, want *vip.State) error {
 	if err != nil && !errors.As(err, &failure) {
 		return err
 	}
+	if err := b.rules.close(ctx); err != nil {
+		return err
+	}
 	if err := b.sweep(ctx); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package ipvs
 
 import (
+	"slices"
+
 	nft "github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -149,6 +151,26 @@ func dispatch(f *ruleset.Family, pods vip.Detector) []ruleset.Rule {
 	return append(rules,
 		ruleset.NewRule("from this node", ruleset.IfFromThisNode(), one(ruleset.GoTo(sourceChain(f, vip.FromNode)))),
 		ruleset.NewRule("from elsewhere", one(ruleset.GoTo(sourceChain(f, vip.FromOutside)))))
+}
+
+func refuses(c ruleset.Chain) bool {
+	return slices.ContainsFunc(ruleset.Families[:], func(f *ruleset.Family) bool { return c.Name == elseChain(f) })
+}
+
+// refusals are the chains of a skeleton that refuse what no service has.
+func refusals(skeleton []ruleset.Chain) []ruleset.Chain {
+	return slices.DeleteFunc(slices.Clone(skeleton), func(c ruleset.Chain) bool { return !refuses(c) })
+}
+
+// opened is a skeleton as it is made at first: its refusals are empty.
+func opened(skeleton []ruleset.Chain) []ruleset.Chain {
+	open := slices.Clone(skeleton)
+	for i := range open {
+		if refuses(open[i]) {
+			open[i].Rules = nil
+		}
+	}
+	return open
 }
 
 // unserved refuses what could have been meant for a service (F-16): else the

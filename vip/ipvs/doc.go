@@ -53,6 +53,8 @@
 //   - Policy is decided in the plan; compile.go only says it in IPVS's words.
 //   - SNAT and filters first, then servers, then addresses and the gates, which
 //     are the map elements that let packets in; removal goes the other way (I-09).
+//     What no service has is refused when all that is done: until then another
+//     mode's services work on (X22).
 //   - A change costs what it changes. Nothing is read back to write (I-16).
 //   - What is ours is written down in the kernel: the set ip4-owned and the map
 //     ip4-marks name our IPVS servers, the device and the routes bear our name

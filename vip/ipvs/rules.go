@@ -27,6 +27,9 @@ type rules struct {
 	held  map[ruleset.Slot]ruleset.Element
 	users map[ruleset.Slot]int
 	fresh bool // the next transaction has to make the table
+	// later are chains that refuse what no service has: they are written when
+	// the services are there.
+	later []ruleset.Chain
 
 	node    *vip.Node // that the chains are made for
 	settled uint32    // the ruleset's generation after our last transaction or look
@@ -103,7 +106,7 @@ func (r *rules) commit(ctx context.Context, b *batch) error {
 // our last one.
 func (r *rules) write(ctx context.Context, t *ruleset.Transaction) error {
 	if r.fresh {
-		t.Create, t.Chains = true, append(skeleton(r.node), t.Chains...)
+		t.Create, t.Chains = true, append(opened(skeleton(r.node)), t.Chains...)
 	}
 	if t.Empty() {
 		return nil
@@ -146,10 +149,24 @@ func (r *rules) look(ctx context.Context, node *vip.Node) error {
 	}
 	r.held, r.node, r.fresh, r.settled = found.BySlot(), node, !found.Usable, found.Generation
 	t := &ruleset.Transaction{}
+	r.later = slices.DeleteFunc(refusals(want), found.Has)
 	if found.Usable {
-		t.Chains = slices.DeleteFunc(want, found.Has)
+		t.Chains = slices.DeleteFunc(want, func(c ruleset.Chain) bool { return refuses(c) || found.Has(c) })
 	}
 	return r.write(ctx, t)
+}
+
+// close has what no service has be refused, once all services are served: until
+// then their addresses are another dataplane's, which may be at work (X22).
+func (r *rules) close(ctx context.Context) error {
+	if len(r.later) == 0 {
+		return nil
+	}
+	err := r.write(ctx, &ruleset.Transaction{Chains: r.later})
+	if err == nil {
+		r.later = nil
+	}
+	return err
 }
 
 // unused yields the elements that the kernel holds and nobody wants.
