@@ -14,6 +14,7 @@ mkdir -p "$binaries"
 # Package, tests in it, seconds that they may take once.
 tests=(
 	"./vip/ipvs . 300"
+	"./cmd/signpost ^TestModeChangeIPVS$ 120"
 	"./integration/conformance ^TestIPVS$ 400"
 	"./integration/scenario ^TestIPVS$ 400"
 )
