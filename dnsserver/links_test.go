@@ -159,10 +159,14 @@ func TestACL(t *testing.T) {
 	}
 	l, label := s.metrics.links, "dns://127.0.0.1:0"
 	for name, missing := range map[string]func() float64{
-		"blocked":  func() float64 { return 3 - testutil.ToFloat64(l.aclBlocked.WithLabelValues(label, "secret.example.", "")) },
+		"blocked": func() float64 {
+			return 3 - testutil.ToFloat64(l.aclBlocked.WithLabelValues(label, "secret.example.", ""))
+		},
 		"filtered": func() float64 { return 1 - testutil.ToFloat64(l.aclFiltered.WithLabelValues(label, ".", "")) },
-		"dropped":  func() float64 { return 1 - testutil.ToFloat64(l.aclDropped.WithLabelValues(label, "drop.example.", "")) },
-		"allowed":  func() float64 { return 2 - testutil.ToFloat64(l.aclAllowed.WithLabelValues(label, "")) },
+		"dropped": func() float64 {
+			return 1 - testutil.ToFloat64(l.aclDropped.WithLabelValues(label, "drop.example.", ""))
+		},
+		"allowed": func() float64 { return 2 - testutil.ToFloat64(l.aclAllowed.WithLabelValues(label, "")) },
 	} {
 		until(t, "coredns_acl_"+name+"_requests_total is exact", func() bool { return missing() == 0 })
 	}
