@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"signpost/discovery"
 	"signpost/vip/viptest"
 )
 
@@ -101,12 +100,6 @@ func (r *runner) follow(t *testing.T, when string, clients []probe) map[int]stuc
 		all.Go(func() error {
 			asked := time.Now()
 			e := r.reach(t, p)
-			// A datagram from a port that was used before follows the entry that
-			// connection tracking has of it, to an endpoint that went, until that is
-			// cleaned up (not the backend's work); another try has another port.
-			if p.To.Protocol == discovery.UDP && !slices.Contains(p.want.Endpoints, e) {
-				e = r.reach(t, p)
-			}
 			got[i] = stuck{e, asked}
 			if !slices.Contains(p.want.Endpoints, e) {
 				t.Errorf("%s: %s reached %s, want one of %v", when, p.Packet, e, p.want.Endpoints)

@@ -137,7 +137,7 @@ func (s *site) send(ctx context.Context, p probe, patience time.Duration) (vipte
 func (s *site) ask(ctx context.Context, p probe) (string, error) {
 	network, from := "tcp", net.Addr(&net.TCPAddr{IP: p.From.AsSlice()})
 	if p.To.Protocol == discovery.UDP {
-		network, from = "udp", &net.UDPAddr{IP: p.From.AsSlice()}
+		network, from = "udp", &net.UDPAddr{IP: p.From.AsSlice(), Port: int(s.nextUDPPort())}
 	}
 	to := netip.AddrPortFrom(p.To.Addr, p.To.Port).String()
 	c, err := s.lab.DialWith(ctx, p.host, net.Dialer{LocalAddr: from}, network, to)
