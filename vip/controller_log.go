@@ -6,6 +6,14 @@ import (
 	"signpost/discovery"
 )
 
+// Lines that carry one of these as "event" and the service's key as "service" can
+// be shown as events of the service.
+const (
+	eventInPart = "ProgrammedInPart"
+	eventTaken  = "FrontendTaken"
+	eventFailed = "FailedToProgram"
+)
+
 // logPlan states what is new about services that can't have what they ask for:
 // one line for each thing that changed.
 func (c *Controller) logPlan(before, after *State) {
@@ -15,7 +23,7 @@ func (c *Controller) logPlan(before, after *State) {
 	discovery.Diff(before.services, after.services, func(k discovery.Key, old, now *ServicePlan) {
 		for _, text := range now.warnings() {
 			if !slices.Contains(old.warnings(), text) {
-				c.log.Warn("service is programmed in part", "service", k.String(), "reason", text)
+				c.log.Warn("service is programmed in part", "service", k.String(), "reason", text, "event", eventInPart)
 			}
 		}
 		c.logOwners(before, after, old, now)
@@ -33,7 +41,7 @@ func (c *Controller) logOwners(before, after *State, old, now *ServicePlan) {
 		winner := after.Get(v.Frontend)
 		_, asked := slices.BinarySearchFunc(old.servers(), v.Frontend, byFrontend)
 		if winner != nil && winner.Owner != v.Owner && !asked {
-			c.log.Warn("frontend is taken", "frontend", v.Frontend.String(), "service", v.Owner.String(), "owner", winner.Owner.String())
+			c.log.Warn("frontend is taken", "frontend", v.Frontend.String(), "service", v.Owner.String(), "owner", winner.Owner.String(), "event", eventTaken)
 		}
 	}
 }
@@ -65,7 +73,7 @@ func (c *Controller) logStatus(before, after *Status) {
 	}
 	worse := newIn(before.Failed, after.Failed)
 	for _, f := range worse[:min(len(worse), maxLines)] {
-		c.log.Error("frontend can't be programmed", "frontend", f.String(), "service", after.owner(f), "error", after.Failed[f])
+		c.log.Error("frontend can't be programmed", "frontend", f.String(), "service", after.owner(f), "error", after.Failed[f], "event", eventFailed)
 	}
 	better := newIn(after.Failed, before.Failed)
 	for _, f := range better[:min(len(better), maxLines)] {

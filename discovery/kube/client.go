@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -139,12 +141,17 @@ func newClient(config *rest.Config, a API, m *Metrics) (*client, error) {
 		return nil, fmt.Errorf("setting up the connection to %s: %w", config.Host, err)
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
+	types := runtime.NewSchemeBuilder(corev1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, eventsv1.AddToScheme)
+	if err := types.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("registering the API's types: %w", err)
 	}
 	c := &client{http: transport, groups: map[schema.GroupVersion]rest.Interface{}}
 	codecs := serializer.NewCodecFactory(scheme).WithoutConversion()
-	for group, path := range map[schema.GroupVersion]string{corev1.SchemeGroupVersion: "/api", discoveryv1.SchemeGroupVersion: "/apis"} {
+	paths := map[schema.GroupVersion]string{
+		corev1.SchemeGroupVersion: "/api", discoveryv1.SchemeGroupVersion: "/apis", eventsv1.SchemeGroupVersion: "/apis",
+		networkingv1.SchemeGroupVersion: "/apis",
+	}
+	for group, path := range paths {
 		own := rest.CopyConfig(config)
 		own.GroupVersion, own.APIPath, own.NegotiatedSerializer = &group, path, codecs
 		if c.groups[group], err = rest.RESTClientForConfigAndClient(own, transport); err != nil {

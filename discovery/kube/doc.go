@@ -1,6 +1,6 @@
 // Package kube keeps a store current with a Kubernetes API server: it lists and
-// watches Services, EndpointSlices and Namespaces, and Nodes and Pods where
-// they are wanted.
+// watches Services, EndpointSlices and Namespaces, and Nodes, ServiceCIDRs and
+// Pods where they are wanted.
 //
 //	API server ──events──> items ──────> tables ──marks──> keys that changed
 //	  list, watch          (converted     (one a kind)          │
@@ -16,14 +16,17 @@
 // there already. So a relist costs little more than its longest object
 // (dns-requirements L6).
 //
-// What it does not: it writes nothing, reads no Endpoints, and knows neither
-// DNS nor the dataplane. Filters (namespaces, labels, proxies' names) belong to
-// those who answer: the store holds everything.
+// What it does not: it writes nothing but events about services, reads no
+// Endpoints, and knows neither DNS nor the dataplane. Filters (namespaces,
+// labels, proxies' names) belong to those who answer: the store holds everything.
 //
 // Invariants:
 //   - Nothing is published before every kind was delivered once (P-23).
 //   - Only a complete, well-formed delivery takes objects away; one that is
 //     empty where there was something must stay so for a minute first.
+//   - A kind that the source can do without (ServiceCIDRs) and the server
+//     doesn't have or show keeps nothing waiting, and is asked for again every
+//     few minutes.
 //   - While the API server is away, everything stays as it was (L4, X08), and
 //     the log has one line for it.
 //   - Events that come together become one revision; what is published at a

@@ -48,11 +48,12 @@ type Server struct {
 // Names of the cluster are answered once the source has delivered everything.
 // On an error nothing is left open.
 func Start(ctx context.Context, config *corefile.Config, o Options) (*Server, error) {
-	s := &Server{options: o, log: o.Log, registry: prometheus.NewRegistry(), failed: make(chan error, 1)}
+	s := &Server{options: o, registry: prometheus.NewRegistry(), failed: make(chan error, 1)}
+	s.log = slog.New(eventLog{o.Log.Handler(), &s.current})
 	s.metrics = newMetrics(s.registry, s, o.Version)
 	s.operations = newOperations(s.registry)
-	s.httpd = newHTTPD(o.Log)
-	s.fleet.log, s.premises.log = o.Log.With("part", "vip"), o.Log.With("part", "vip")
+	s.httpd = newHTTPD(s.log)
+	s.fleet.log, s.premises.log = s.log.With("part", "vip"), s.log.With("part", "vip")
 	next, err := s.build(ctx, config, nil)
 	if err != nil {
 		s.premises.leave()

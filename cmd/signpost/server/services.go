@@ -20,13 +20,9 @@ import (
 // nodeConfig is what Corefile and source say about this machine.
 func nodeConfig(config *corefile.Config, mode string) (nodeaddrs.Config, error) {
 	v := config.VIP
-	name := v.NodeName
-	if name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return nodeaddrs.Config{}, fmt.Errorf("finding the host name (set node_name): %w", err)
-		}
-		name = strings.ToLower(strings.TrimSpace(host))
+	name, err := nodeName(v)
+	if err != nil {
+		return nodeaddrs.Config{}, err
 	}
 	c := nodeaddrs.Config{
 		Name: name, Mode: mode, MasqueradeAll: v.MasqueradeAll, PodCIDRsFromNode: v.PodCIDRsFromNode,
@@ -37,6 +33,18 @@ func nodeConfig(config *corefile.Config, mode string) (nodeaddrs.Config, error) 
 		c.ServiceCIDRs = config.Manifests.ServiceCIDRs
 	}
 	return c, nil
+}
+
+// nodeName is the name that the node has in the cluster.
+func nodeName(v *corefile.VIP) (string, error) {
+	if v.NodeName != "" {
+		return v.NodeName, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("finding the host name (set node_name): %w", err)
+	}
+	return strings.ToLower(strings.TrimSpace(host)), nil
 }
 
 // programsKernel reports whether a mode has the kernel translate addresses. Its

@@ -19,6 +19,7 @@ type source struct {
 	api    *kube.Config     // nil: it is no API server
 	store  *discovery.Store
 	inner  discovery.Source // nil: there is no source
+	events *kube.Events     // nil: nobody to write them to
 }
 
 func emptySource() *source { return &source{store: discovery.NewStore()} }
@@ -60,7 +61,15 @@ func newAPISource(config *corefile.Config, log *slog.Logger, m *kube.Metrics, be
 	if err != nil {
 		return nil, found.errorf("%v", err)
 	}
-	return &source{api: &found.config, store: discovery.NewStore(), inner: inner}, nil
+	s := &source{api: &found.config, store: discovery.NewStore(), inner: inner}
+	if config.VIP != nil {
+		node, err := nodeName(config.VIP)
+		if err != nil {
+			return nil, err
+		}
+		s.events = inner.Events(node)
+	}
+	return s, nil
 }
 
 // start runs the source; if it gives up, failed is told.
@@ -68,14 +77,20 @@ func (s *source) start(failed chan<- error) {
 	if s.inner == nil {
 		return
 	}
-	s.run(func(ctx context.Context) {
-		err := s.inner.Run(ctx, s.store)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		select {
-		case failed <- fmt.Errorf("following the source: %w", err):
-		default: // another part has failed already
-		}
-	})
+	loops := []func(context.Context){func(ctx context.Context) { s.follow(ctx, failed) }}
+	if s.events != nil {
+		loops = append(loops, s.events.Run)
+	}
+	s.run(loops...)
+}
+
+func (s *source) follow(ctx context.Context, failed chan<- error) {
+	err := s.inner.Run(ctx, s.store)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	select {
+	case failed <- fmt.Errorf("following the source: %w", err):
+	default: // another part has failed already
+	}
 }
