@@ -109,6 +109,16 @@ func probeFree(ctx context.Context, addr netip.AddrPort) error {
 	return ln.Close() //nolint:wrapcheck // adds nothing
 }
 
+// probeUDP makes sure that no UDP socket has a port that is free for TCP: that
+// of a server which is about to end would go on taking part of the queries.
+func probeUDP(ctx context.Context, addr netip.AddrPort) error {
+	conn, err := new(net.ListenConfig).ListenPacket(ctx, listenNetwork("udp", addr), listenString(addr))
+	if err != nil {
+		return err //nolint:wrapcheck // names the operation and the address
+	}
+	return conn.Close() //nolint:wrapcheck // adds nothing
+}
+
 // anyPortAttempts is how often a free TCP port may turn out to be taken for
 // UDP.
 const anyPortAttempts = 16
@@ -133,7 +143,13 @@ func (l *listener) openSockets(ctx context.Context, addr netip.AddrPort, cfg Con
 	}
 	l.tcp = newTCPServer(l, ln.(*net.TCPListener))
 	l.addr = ln.Addr().(*net.TCPAddr).AddrPort()
-	addr = netip.AddrPortFrom(addr.Addr(), l.addr.Port()) // where any port was asked for
+	if addr.Port() == 0 {
+		addr = netip.AddrPortFrom(addr.Addr(), l.addr.Port())
+		if err := probeUDP(ctx, addr); err != nil {
+			l.close()
+			return err
+		}
+	}
 	for i := range cfg.UDPSockets {
 		u, err := openUDP(ctx, l, addr, i)
 		if err != nil {
