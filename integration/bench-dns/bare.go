@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bareLoop reads datagrams and sends each back as a response, one system call
-// for each, one socket for each core: the least that a server can do. It ends
-// with the process.
-func bareLoop(addr string) error {
+// bareLoop reads datagrams and sends each back as a response of a size, one
+// system call for each, one socket for each core: the least that a server can
+// do. It ends with the process.
+func bareLoop(addr string, size int) error {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
 		err := c.Control(func(fd uintptr) {
@@ -30,13 +30,13 @@ func bareLoop(addr string) error {
 		}
 		udp := conn.(*net.UDPConn)
 		_ = udp.SetReadBuffer(1 << 20) // the kernel's limit may be lower
-		go func() { failed <- reflect(udp) }()
+		go func() { failed <- reflect(udp, size) }()
 	}
 	return <-failed
 }
 
-// reflect sends back what it reads.
-func reflect(conn *net.UDPConn) error {
+// reflect sends back what it reads, with anything behind it up to the size.
+func reflect(conn *net.UDPConn, size int) error {
 	buf := make([]byte, 4096)
 	for {
 		n, from, err := conn.ReadFromUDPAddrPort(buf)
@@ -44,7 +44,7 @@ func reflect(conn *net.UDPConn) error {
 			return fmt.Errorf("reading: %w", err)
 		}
 		buf[2] |= 0x80 // QR: a response
-		if _, err := conn.WriteToUDPAddrPort(buf[:n], from); err != nil {
+		if _, err := conn.WriteToUDPAddrPort(buf[:max(n, size)], from); err != nil {
 			return fmt.Errorf("writing: %w", err)
 		}
 	}

@@ -3,15 +3,20 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"signpost/integration/apistub"
 )
 
 // The servers.
 const (
-	signpost = "signpost"
+	signpost = "signpost"     // from the folder
+	viaAPI   = "signpost API" // from the API server, for the late part
 	peer     = "CoreDNS"
 	bare     = "bare loop"
 )
@@ -20,34 +25,30 @@ const (
 type bench struct {
 	o        *options
 	dir      string
-	api      string
+	api      *apistub.Server
 	upstream string
 	servers  map[string]*process // by name and flavour
 	stops    []func()
+	// lateRounds counts those of the late part, to keep their objects apart.
+	lateRounds int
 }
 
 // newBench makes the cluster and serves it.
-func newBench(ctx context.Context, o *options, dir string) (*bench, error) {
+func newBench(o *options, dir string) (*bench, error) {
 	b := &bench{o: o, dir: dir, servers: map[string]*process{}}
 	c := newCluster(o.services)
 	if err := c.write(filepath.Join(dir, "manifests")); err != nil {
 		return nil, err
 	}
-	api, stop, err := serveAPI(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	b.api, b.stops = api, append(b.stops, stop)
+	b.api = apistub.New(apistub.Options{})
+	b.api.Put(c.objects()...)
+	b.stops = append(b.stops, b.api.Close)
 	upstream, stop, err := serveUpstream()
 	if err != nil {
 		b.close()
 		return nil, err
 	}
 	b.upstream, b.stops = upstream, append(b.stops, stop)
-	if _, err := b.server(ctx, bare, plain); err != nil {
-		b.close()
-		return nil, err
-	}
 	return b, nil
 }
 
@@ -61,11 +62,15 @@ func (b *bench) close() {
 	}
 }
 
-// server returns a server, started if need be.
+// end ends one server.
+func (b *bench) end(p *process) {
+	p.stop()
+	maps.DeleteFunc(b.servers, func(_ string, other *process) bool { return other == p })
+}
+
+// server returns a server, started if need be. The bare loop's flavour is the
+// size of its replies.
 func (b *bench) server(ctx context.Context, name, flavour string) (*process, error) {
-	if name == bare {
-		flavour = plain // it has but one
-	}
 	key := strings.ReplaceAll(name+"-"+flavour, " ", "-")
 	if p := b.servers[key]; p != nil {
 		return p, nil
@@ -93,7 +98,7 @@ func (b *bench) command(ctx context.Context, name, flavour, key string, port int
 		if err != nil {
 			return nil, fmt.Errorf("finding this program: %w", err)
 		}
-		return []string{self, "-bare", fmt.Sprintf("127.0.0.1:%d", port)}, nil
+		return []string{self, "-bare", fmt.Sprintf("127.0.0.1:%d", port), "-bare-size", flavour}, nil
 	}
 	metrics, err := freePort(ctx)
 	if err != nil {
@@ -103,11 +108,13 @@ func (b *bench) command(ctx context.Context, name, flavour, key string, port int
 	file := filepath.Join(b.dir, key+".Corefile")
 	argv := []string{b.o.coredns, "-conf", file}
 	if name == signpost {
-		c.outside = fmt.Sprintf("manifests %s {\n        service_cidr 10.96.0.0/16\n    }\n    admin unix://%s.sock",
-			filepath.Join(b.dir, "manifests"), filepath.Join(b.dir, key))
-		argv = []string{b.o.signpost, "serve", "-conf", file}
+		c.outside = fmt.Sprintf("manifests %s {\n        service_cidr 10.96.0.0/16\n    }\n    ", filepath.Join(b.dir, "manifests"))
 	} else {
-		c.inside = "endpoint http://" + b.api
+		c.inside = "endpoint " + b.api.URL()
+	}
+	if name != peer {
+		c.outside += "admin unix://" + filepath.Join(b.dir, key) + ".sock"
+		argv = []string{b.o.signpost, "serve", "-conf", file}
 	}
 	if argv[0], err = filepath.Abs(argv[0]); err != nil {
 		return nil, fmt.Errorf("finding %q: %w", argv[0], err)
@@ -152,19 +159,32 @@ func wanted(list, name string) bool {
 // row measures one mix with one flavour, the servers in turn.
 func (b *bench) row(ctx context.Context, m mix, flavour, file string) (*row, error) {
 	r := &row{mix: m.name, flavour: flavour, runs: map[string][]measured{}, latency: map[string]latency{}}
+	ours, err := b.server(ctx, signpost, flavour)
+	if err != nil {
+		return nil, err
+	}
+	size, err := replySize(ours.port, m.lines(b.o.services))
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := b.server(ctx, peer, flavour)
+	if err != nil {
+		return nil, err
+	}
+	floor, err := b.server(ctx, bare, strconv.Itoa(size))
+	if err != nil {
+		return nil, err
+	}
 	for range b.o.rounds {
-		for _, name := range []string{peer, signpost, bare} {
-			p, err := b.server(ctx, name, flavour)
-			if err != nil {
-				return nil, err
-			}
+		for _, p := range []*process{theirs, ours, floor} {
 			got, err := measure(ctx, p, file, b.o.length)
 			if err != nil {
 				return nil, err
 			}
-			r.runs[name] = append(r.runs[name], got)
+			r.runs[p.name] = append(r.runs[p.name], got)
 		}
 	}
+	b.end(floor)
 	return r, b.latencies(ctx, r, file)
 }
 

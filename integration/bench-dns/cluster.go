@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"signpost/integration/apistub"
 )
 
 const (
@@ -81,6 +83,21 @@ func (c *cluster) add(namespace, name, ip string, pods int) {
 		}
 		c.slices = append(c.slices, slice)
 	}
+}
+
+// objects lists everything for the API.
+func (c *cluster) objects() []apistub.Object {
+	var all []apistub.Object
+	for _, o := range c.namespaces {
+		all = append(all, o)
+	}
+	for _, o := range c.services {
+		all = append(all, o)
+	}
+	for _, o := range c.slices {
+		all = append(all, o)
+	}
+	return all
 }
 
 // write writes the cluster as a folder of manifests.

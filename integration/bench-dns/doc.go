@@ -11,10 +11,18 @@
 // are queries a second, the server's CPU time for each query, latencies at half
 // of what CoreDNS can do, and memory; for comparison look at the ratios.
 //
+// The bare loop's replies are as large as signpost's are on average, for the
+// kernel's part of a reply grows with it.
+//
+// A last part shows how late each server notices a change: an endpoint is
+// replaced, a Service is made anew with another address, a name appears, all
+// while the names are asked for.
+//
 // It needs dnsperf, and the Go client to build CoreDNS of a pinned version
 // beside, not in, this module:
 //
 //	make bench-dns                        # a few minutes
 //	make bench-dns BENCHDNS='-short'      # one minute
+//	make bench-dns BENCHDNS='-late'       # the part about changes alone
 //	make bench-dns BENCHDNS='-mixes clusterip-a,search -rounds 5 -seconds 5'
 package main

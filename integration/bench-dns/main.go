@@ -22,23 +22,28 @@ type options struct {
 	rounds            int
 	length            time.Duration // of one run
 	mixes, flavours   string
+	late, onlyLate    bool
 	keep              bool
 	bare              string
+	bareSize          int // of its replies in octets
 }
 
 func main() {
 	var o options
 	seconds := flag.Int("seconds", 4, "length of each run")
-	short := flag.Bool("short", false, "one round of two seconds")
+	short := flag.Bool("short", false, "one round of two seconds, without the part about late changes")
 	flag.StringVar(&o.signpost, "signpost", "bin/signpost", "the signpost binary")
 	flag.StringVar(&o.coredns, "coredns", "", "a CoreDNS binary; empty: build "+coreDNS)
 	flag.IntVar(&o.services, "services", 1000, "Services in the cluster, of ten endpoints each")
 	flag.IntVar(&o.rounds, "rounds", 3, "runs of each server and mix; the median counts")
 	flag.StringVar(&o.mixes, "mixes", "", "names of mixes, separated by commas; empty: all")
 	flag.StringVar(&o.flavours, "flavours", "", "of plain, cache and kubeadm; empty: all that a mix has")
+	flag.BoolVar(&o.onlyLate, "late", false, "measure how late a change shows, and nothing else")
 	flag.BoolVar(&o.keep, "keep", false, "keep the working folder")
 	flag.StringVar(&o.bare, "bare", "", "internal: be the bare loop on this address")
+	flag.IntVar(&o.bareSize, "bare-size", 0, "internal: the size of its replies")
 	flag.Parse()
+	o.late = o.onlyLate || !*short && o.mixes == ""
 	o.length = time.Duration(*seconds) * time.Second
 	if *short {
 		o.rounds, o.length = 1, 2*time.Second
@@ -51,7 +56,7 @@ func run(o *options) int {
 	defer stop()
 	work := func() error { return compare(ctx, o) }
 	if o.bare != "" {
-		work = func() error { return bareLoop(o.bare) }
+		work = func() error { return bareLoop(o.bare, o.bareSize) }
 	}
 	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench-dns:", err)
@@ -74,12 +79,20 @@ func compare(ctx context.Context, o *options) error {
 	if err := o.build(ctx); err != nil {
 		return err
 	}
-	b, err := newBench(ctx, o, dir)
+	b, err := newBench(o, dir)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	return b.run(ctx)
+	if !o.onlyLate {
+		if err := b.run(ctx); err != nil {
+			return err
+		}
+	}
+	if !o.late {
+		return nil
+	}
+	return b.late(ctx)
 }
 
 // build makes CoreDNS with the ordinary Go client. It is kept in the user's

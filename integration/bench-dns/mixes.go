@@ -3,7 +3,11 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/miekg/dns"
 )
 
 // mix is one kind of load.
@@ -82,4 +86,32 @@ func external(int) []string {
 // file is the mix as dnsperf reads it.
 func (m mix) file(services int) []byte {
 	return []byte(strings.Join(m.lines(services), "\n") + "\n")
+}
+
+// sampled is how many of a mix's questions tell how large its replies are.
+const sampled = 200
+
+// replySize is the mean size of a server's replies to a mix in octets.
+func replySize(port int, lines []string) (int, error) {
+	conn, err := dns.Dial("udp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return 0, fmt.Errorf("asking for sizes: %w", err)
+	}
+	defer func() { _ = conn.Close() }()                    // nothing is buffered
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second)) // a read will tell
+	lines = lines[:min(len(lines), sampled)]
+	total := 0
+	for _, line := range lines {
+		qname, qtype, _ := strings.Cut(line, " ")
+		if err := conn.WriteMsg(new(dns.Msg).SetQuestion(dns.Fqdn(qname), dns.StringToType[qtype])); err != nil {
+			return 0, fmt.Errorf("asking for sizes: %w", err)
+		}
+		buf := make([]byte, dns.MaxMsgSize)
+		n, err := conn.Read(buf)
+		if err != nil {
+			return 0, fmt.Errorf("asking for sizes: %w", err)
+		}
+		total += n
+	}
+	return total / len(lines), nil
 }

@@ -34,7 +34,7 @@ func (r *row) median(server string) measured {
 	return m
 }
 
-func middle(runs []measured, compare func(a, b measured) int) measured {
+func middle[T any](runs []T, compare func(a, b T) int) T {
 	return slices.SortedFunc(slices.Values(runs), compare)[len(runs)/2]
 }
 
