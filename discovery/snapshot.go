@@ -21,6 +21,9 @@ type Snapshot struct {
 	// NamespaceLabels holds the labels of those namespaces that have any and
 	// whose source delivers them.
 	NamespaceLabels map[string]map[string]string
+	// ServiceCIDRs are the ranges that cluster addresses come from, where the
+	// source tells them; sorted, without host bits, each once.
+	ServiceCIDRs []netip.Prefix
 
 	// byAddr lists, for each address, the services and pods that it belongs to.
 	byAddr AddrMap[*addrOwners]

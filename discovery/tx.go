@@ -1,6 +1,10 @@
 package discovery
 
-import "maps"
+import (
+	"maps"
+	"net/netip"
+	"slices"
+)
 
 // Tx collects the changes of one update. It is for the function that it was
 // given to, and for that function's goroutine.
@@ -14,6 +18,7 @@ type Tx struct {
 	nodes      map[string]*Node
 	namespaces map[string]bool
 	labels     map[string]map[string]string
+	ranges     []netip.Prefix
 	synced     bool
 	byAddr     AddrMap[*addrOwners]
 
@@ -24,7 +29,7 @@ func newTx(before *Snapshot) *Tx {
 	return &Tx{
 		before: before, services: newTable(before.Services), pods: newTable(before.Pods),
 		nodes: before.Nodes, namespaces: before.Namespaces, labels: before.NamespaceLabels,
-		synced: before.Synced, byAddr: before.byAddr,
+		ranges: before.ServiceCIDRs, synced: before.Synced, byAddr: before.byAddr,
 	}
 }
 
@@ -90,6 +95,21 @@ func (tx *Tx) DeleteNamespace(name string) {
 	tx.putLabels(name, nil)
 }
 
+// PutServiceCIDRs replaces the ranges that cluster addresses come from; the
+// order doesn't matter, and invalid ones are left out.
+func (tx *Tx) PutServiceCIDRs(ranges []netip.Prefix) {
+	list := make([]netip.Prefix, 0, len(ranges))
+	for _, p := range ranges {
+		if p.IsValid() {
+			list = append(list, p.Masked())
+		}
+	}
+	slices.SortFunc(list, netip.Prefix.Compare)
+	if list = slices.Compact(list); !slices.Equal(list, tx.ranges) {
+		tx.ranges = list
+	}
+}
+
 // MarkSynced says that everything that exists has been delivered once.
 func (tx *Tx) MarkSynced() { tx.synced = true }
 
@@ -121,13 +141,14 @@ func cloneOrMake[V any](m map[string]V) map[string]V {
 func (tx *Tx) commit() (*Snapshot, bool) {
 	nodesSame := !tx.nodesOwned || maps.Equal(tx.nodes, tx.before.Nodes)
 	namespacesSame := !tx.namespacesOwned || maps.Equal(tx.namespaces, tx.before.Namespaces)
-	if nodesSame && namespacesSame && tx.sameLabels() && tx.synced == tx.before.Synced && !tx.services.differs() && !tx.pods.differs() {
+	rangesSame := slices.Equal(tx.ranges, tx.before.ServiceCIDRs)
+	if nodesSame && namespacesSame && rangesSame && tx.sameLabels() && tx.synced == tx.before.Synced && !tx.services.differs() && !tx.pods.differs() {
 		return tx.before, false
 	}
 	return &Snapshot{
 		Revision: tx.before.Revision + 1, Synced: tx.synced,
 		Services: tx.services.edit.Map(), Pods: tx.pods.edit.Map(),
-		Nodes: tx.nodes, Namespaces: tx.namespaces, NamespaceLabels: tx.labels, byAddr: tx.byAddr,
+		Nodes: tx.nodes, Namespaces: tx.namespaces, NamespaceLabels: tx.labels, ServiceCIDRs: tx.ranges, byAddr: tx.byAddr,
 	}, true
 }
 

@@ -11,7 +11,8 @@ import (
 // EndpointSlices and Namespaces always are.
 type Config struct {
 	API API
-	// Nodes are wanted by a dataplane, and Pods where pods are answered by
+	// Nodes are wanted by a dataplane, with them the service ranges where the
+	// server tells them, and Pods where pods are answered by
 	// name or clients are known by their pods. What isn't wanted is not asked
 	// for, and needs no right.
 	Nodes, Pods bool
@@ -22,6 +23,7 @@ type Config struct {
 
 	backoff wait.Backoff  // pauses after failures; zero: [defaultBackoff]
 	doubt   time.Duration // see [table.Replace]; 0: [emptyDoubt]
+	lacking time.Duration // see [fetcher.lacks]; 0: [askAgain]
 }
 
 // API is how the API server is reached. Its zero value is a pod's own service
@@ -45,6 +47,9 @@ const (
 	window = 10 * time.Millisecond
 	// emptyDoubt is how long a kind must stay empty before it counts.
 	emptyDoubt = time.Minute
+	// askAgain is how often a kind is asked for that the server doesn't have or
+	// doesn't show. Many nodes ask.
+	askAgain = 5 * time.Minute
 )
 
 // defaultBackoff spreads the attempts of many nodes after an outage.
@@ -61,6 +66,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.doubt == 0 {
 		c.doubt = emptyDoubt
+	}
+	if c.lacking == 0 {
+		c.lacking = askAgain
 	}
 	return c
 }

@@ -20,11 +20,12 @@ type health struct {
 	mu      sync.Mutex
 	failing map[string]bool
 	denied  map[string]bool // for want of a right; logged by kind
+	lacked  map[string]bool // optional, and the server has none to show
 	since   time.Time
 }
 
 func newHealth(log *slog.Logger, host string, m *Metrics) *health {
-	return &health{log: log, host: host, metrics: m, failing: map[string]bool{}, denied: map[string]bool{}}
+	return &health{log: log, host: host, metrics: m, failing: map[string]bool{}, denied: map[string]bool{}, lacked: map[string]bool{}}
 }
 
 // failed notes that a kind can't be listed or watched.
@@ -48,11 +49,31 @@ func (h *health) failed(resource string, err error) {
 	}
 }
 
+// lacking notes that the server doesn't have or show a kind that the source can
+// do without. That is no failure.
+func (h *health) lacking(resource string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.metrics.lacking(resource)
+	h.over(resource)
+	if !h.lacked[resource] {
+		h.lacked[resource] = true
+		h.log.Info("the API server has no such kind or doesn't show it: working without, and asking again now and then",
+			"resource", resource, "server", h.host, "err", err)
+	}
+}
+
 // recovered notes that a kind is followed again.
 func (h *health) recovered(resource string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.metrics.recovered(resource)
+	delete(h.lacked, resource)
+	h.over(resource)
+}
+
+// over notes that nothing fails any more with a kind.
+func (h *health) over(resource string) {
 	delete(h.denied, resource)
 	if !h.failing[resource] {
 		return

@@ -19,7 +19,7 @@ type item struct {
 	uid     types.UID
 	version string        // resource version: equal means unchanged
 	owner   discovery.Key // of a slice: its service; zero: none
-	value   any           // *discovery.Service, Slice, Pod, Node, or a namespace's labels
+	value   any           // *discovery.Service, Slice, Pod, Node, a namespace's labels, or ranges
 	ended   bool          // a bookmark that ends the initial events
 }
 

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // list implements [cache.ListWithContextFunc]: it asks for all objects, where
@@ -24,6 +25,9 @@ func (f *fetcher) list(ctx context.Context, o metav1.ListOptions) (runtime.Objec
 	for {
 		if err := f.page(ctx, o, list); err != nil {
 			f.failed(ctx, err)
+			if f.lacks(err) {
+				pause(ctx, wait.Jitter(f.lacking, 1))
+			}
 			return nil, err
 		}
 		if list.Continue == "" {

@@ -61,6 +61,14 @@ func (m *Metrics) failed(resource string) {
 	}
 }
 
+// lacking takes away the figure of a kind that the server doesn't have: it is
+// neither followed nor failing.
+func (m *Metrics) lacking(resource string) {
+	if m != nil {
+		m.connected.DeleteLabelValues(resource)
+	}
+}
+
 func (m *Metrics) recovered(resource string) {
 	if m != nil {
 		m.connected.WithLabelValues(resource).Set(1)

@@ -1,8 +1,11 @@
 package kube
 
 import (
+	"net/netip"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +27,9 @@ type resource struct {
 	group  schema.GroupVersion
 	fields string // field selector
 	empty  func() object
+	// optional is a kind that the source can do without: a server that doesn't
+	// have it, or doesn't show it, is no failure.
+	optional bool
 	// convert makes the model's form and, for a slice, the key of its service.
 	// It may change the object.
 	convert func(object) (value any, owner discovery.Key)
@@ -90,6 +96,24 @@ func podResource() *resource {
 			p := o.(*corev1.Pod)
 			internPod(p)
 			return convert.Pod(p), discovery.Key{}
+		},
+	}
+}
+
+// rangeResource are the ranges that cluster addresses come from
+// (vip-requirements F-16). Servers before 1.33 have no such objects.
+func rangeResource() *resource {
+	return &resource{
+		name: "servicecidrs", kind: "ServiceCIDR", group: networkingv1.SchemeGroupVersion, optional: true,
+		empty: func() object { return &networkingv1.ServiceCIDR{} },
+		convert: func(o object) (any, discovery.Key) {
+			var list []netip.Prefix
+			for _, text := range o.(*networkingv1.ServiceCIDR).Spec.CIDRs {
+				if p, err := netip.ParsePrefix(text); err == nil { // the API server has validated it
+					list = append(list, p)
+				}
+			}
+			return list, discovery.Key{}
 		},
 	}
 }

@@ -70,7 +70,7 @@ func (s *Source) Run(ctx context.Context, to discovery.Writer) error {
 // reflector keeps one table current. The library logs nothing: health does.
 func (s *Source) reflector(t *table, watches *sync.WaitGroup) *cache.Reflector {
 	name := t.resource.name
-	f := &fetcher{client: s.client.groups[t.resource.group], table: t, health: s.health, running: watches}
+	f := &fetcher{client: s.client.groups[t.resource.group], table: t, health: s.health, lacking: s.cfg.lacking, running: watches}
 	from := &cache.ListWatch{ListWithContextFunc: f.list, WatchFuncWithContext: f.watch}
 	backoff, quiet := s.cfg.backoff, logr.Discard()
 	return cache.NewReflectorWithOptions(from, &item{}, t, cache.ReflectorOptions{
@@ -109,7 +109,7 @@ func (s *Source) publish(ctx context.Context, w *world, to discovery.Writer) {
 // announce says what there is, and warns of a dataplane that depends on itself.
 func (s *Source) announce(v *discovery.Snapshot) {
 	s.cfg.Log.Info("everything is here from the API server", "server", s.host,
-		"services", v.Services.Len(), "namespaces", len(v.Namespaces), "nodes", len(v.Nodes), "pods", v.Pods.Len())
+		"services", v.Services.Len(), "namespaces", len(v.Namespaces), "nodes", len(v.Nodes), "pods", v.Pods.Len(), "service_ranges", v.ServiceCIDRs)
 	if s.cfg.Nodes && viaService(s.host, v) {
 		s.cfg.Log.Warn("the API server is reached through a Service's virtual address, which this dataplane is to make: "+
 			"a node that starts without its rules can't begin: name the server itself (kubernetes: endpoint URL)", "server", s.host)

@@ -18,7 +18,7 @@ type table struct {
 	world    *world
 	resource *resource
 	items    map[discovery.Key]*item
-	listed   bool      // everything was delivered once
+	listed   bool      // everything was delivered once, or nobody waits for it
 	emptied  time.Time // since when an empty list is doubted; zero: it isn't
 	// changed is told of every difference, with the world locked; one of the
 	// two may be nil.
@@ -113,6 +113,16 @@ func (t *table) doubts() bool {
 		t.emptied = time.Now()
 	}
 	return time.Since(t.emptied) < t.world.doubt
+}
+
+// settle ends the waiting for a kind that is optional: it was asked for once.
+func (t *table) settle() {
+	t.world.mu.Lock()
+	defer t.world.mu.Unlock()
+	if t.resource.optional && !t.listed {
+		t.listed = true
+		t.world.signal()
+	}
 }
 
 // Resync implements [cache.ReflectorStore]; there is nothing to do again.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ type fetcher struct {
 	client  rest.Interface
 	table   *table
 	health  *health
+	lacking time.Duration   // how long a kind is left alone that the server lacks
 	running *sync.WaitGroup // of the watches' goroutines
 
 	last *converting // the reflector has one watch at a time
@@ -60,9 +62,21 @@ func (f *fetcher) stopLast() {
 // failed notes a failure. That a resource version is too old is none: the
 // reflector lists again.
 func (f *fetcher) failed(ctx context.Context, err error) {
-	if ctx.Err() == nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+	switch {
+	case ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+		return
+	case f.lacks(err):
+		f.health.lacking(f.table.resource.name, err)
+	default:
 		f.health.failed(f.table.resource.name, err)
 	}
+	f.table.settle()
+}
+
+// lacks reports an error by which the server says that it doesn't have an
+// optional kind, or doesn't show it to this account.
+func (f *fetcher) lacks(err error) bool {
+	return f.table.resource.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
 }
 
 // retriable reports an error after which the reflector tries the same again.

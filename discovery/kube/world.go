@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -27,9 +28,9 @@ type world struct {
 	// slices of each service, by name. A slice may be here before its service.
 	slices map[discovery.Key][]*item
 
-	services, namespaces, nodes, pods *table // nodes and pods: nil if not wanted
+	services, namespaces, nodes, ranges, pods *table // nodes, ranges and pods: nil if not wanted
 
-	dirtyServices, dirtyNamespaces, dirtyNodes, dirtyPods keySet
+	dirtyServices, dirtyNamespaces, dirtyNodes, dirtyRanges, dirtyPods keySet
 	// fresh are slices whose trigger time is news: how long they took is measured.
 	fresh []*item
 }
@@ -37,13 +38,14 @@ type world struct {
 func newWorld(cfg *Config, h *health) *world {
 	w := &world{
 		doubt: cfg.doubt, health: h, wake: make(chan struct{}, 1), slices: map[discovery.Key][]*item{},
-		dirtyServices: keySet{}, dirtyNamespaces: keySet{}, dirtyNodes: keySet{}, dirtyPods: keySet{},
+		dirtyServices: keySet{}, dirtyNamespaces: keySet{}, dirtyNodes: keySet{}, dirtyRanges: keySet{}, dirtyPods: keySet{},
 	}
 	w.services = w.table(serviceResource(), marker(w.dirtyServices))
 	w.table(sliceResource(), w.sliceChanged)
 	w.namespaces = w.table(namespaceResource(), marker(w.dirtyNamespaces))
 	if cfg.Nodes {
 		w.nodes = w.table(nodeResource(), marker(w.dirtyNodes))
+		w.ranges = w.table(rangeResource(), marker(w.dirtyRanges))
 	}
 	if cfg.Pods {
 		w.pods = w.table(podResource(), marker(w.dirtyPods))
@@ -136,7 +138,7 @@ func (w *world) apply(tx *discovery.Tx) (fresh []*item) {
 	w.applyServices(tx)
 	w.applyOthers(tx)
 	tx.MarkSynced()
-	for _, set := range []keySet{w.dirtyServices, w.dirtyNamespaces, w.dirtyNodes, w.dirtyPods} {
+	for _, set := range []keySet{w.dirtyServices, w.dirtyNamespaces, w.dirtyNodes, w.dirtyRanges, w.dirtyPods} {
 		clear(set)
 	}
 	fresh, w.fresh = w.fresh, nil
@@ -173,4 +175,17 @@ func (w *world) applyOthers(tx *discovery.Tx) {
 			tx.DeletePod(k)
 		}
 	}
+	if len(w.dirtyRanges) > 0 {
+		tx.PutServiceCIDRs(w.allRanges())
+	}
+}
+
+// allRanges are the ranges of all objects: few, so nobody needs to know which
+// of them has changed.
+func (w *world) allRanges() []netip.Prefix {
+	var list []netip.Prefix
+	for _, i := range w.ranges.items {
+		list = append(list, i.value.([]netip.Prefix)...)
+	}
+	return list
 }

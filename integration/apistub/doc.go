@@ -1,5 +1,5 @@
 // Package apistub is a small API server in memory, for tests: it lists and
-// watches Services, EndpointSlices, Namespaces, Nodes and Pods, with
+// watches Services, EndpointSlices, Namespaces, Nodes, Pods and ServiceCIDRs, with
 // resource versions, initial events and bookmarks, and fails in all the ways in
 // which a real one does.
 //

@@ -3,6 +3,7 @@ package apistub
 import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -22,6 +23,11 @@ func Service(namespace, name, clusterIP string) *corev1.Service {
 			Ports:    []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
 		},
 	}
+}
+
+// ServiceCIDR returns an object with ranges of cluster addresses.
+func ServiceCIDR(name string, ranges ...string) *networkingv1.ServiceCIDR {
+	return &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: ranges}}
 }
 
 // Slice returns an EndpointSlice of a service, with ready endpoints at the

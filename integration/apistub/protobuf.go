@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
@@ -19,7 +20,7 @@ const protobufStream = runtime.ContentTypeProtobuf + ";stream=watch"
 // real server does that is asked for it.
 func protobufEncoder(w io.Writer) func(kind string, object []byte) error {
 	scheme := runtime.NewScheme()
-	_, _ = corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme) // they have no error but programming ones
+	_, _, _ = corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme) // they have no error but programming ones
 	whole := protobuf.NewSerializer(scheme, scheme)
 	bare := protobuf.NewRawSerializer(scheme, scheme)
 	frames := protobuf.LengthDelimitedFramer.NewFrameWriter(w)

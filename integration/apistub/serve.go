@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -184,6 +185,8 @@ func resourceOf(o Object) string {
 		return "pods"
 	case *discoveryv1.EndpointSlice:
 		return "endpointslices"
+	case *networkingv1.ServiceCIDR:
+		return "servicecidrs"
 	default:
 		panic(fmt.Sprintf("apistub holds no %T", o))
 	}

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -82,6 +83,7 @@ func New(o Options) *Server {
 			"nodes":          {apiVersion: core, kind: "Node"},
 			"pods":           {apiVersion: core, kind: "Pod"},
 			"endpointslices": {apiVersion: discoveryv1.SchemeGroupVersion.String(), kind: "EndpointSlice"},
+			"servicecidrs":   {apiVersion: networkingv1.SchemeGroupVersion.String(), kind: "ServiceCIDR"},
 		},
 	}
 	for _, c := range s.collections {

@@ -29,9 +29,12 @@ type findings struct {
 	notes []string
 }
 
-// resolve joins the configuration, the interfaces and the Node objects.
-func resolve(c Config, m machine, nodes map[string]*discovery.Node) findings {
+// resolve joins the configuration, the interfaces and what the source says of
+// nodes and service ranges.
+func resolve(c Config, m machine, snapshot *discovery.Snapshot) findings {
+	nodes := snapshot.Nodes
 	own := nodes[c.Name]
+	c.ServiceCIDRs = withRanges(c.ServiceCIDRs, snapshot.ServiceCIDRs)
 	n := &vip.Node{
 		Name: c.Name, MasqueradeAll: c.MasqueradeAll, Detector: c.Detector,
 		ServiceCIDRs: c.ServiceCIDRs, PeerAddrs: peers(c.Name, nodes),
@@ -55,6 +58,17 @@ func resolve(c Config, m machine, nodes map[string]*discovery.Node) findings {
 	}
 	f.nodePorts(c, m, local)
 	return f
+}
+
+// withRanges adds the ranges that are not among the configured ones.
+func withRanges(configured, told []netip.Prefix) []netip.Prefix {
+	list := slices.Clone(configured)
+	for _, p := range told {
+		if !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 func (f *findings) note(text string) { f.notes = append(f.notes, text) }

@@ -69,7 +69,7 @@ func TestResolveAddrs(t *testing.T) {
 			t.Parallel()
 			test.config.Name = "n1"
 			test.config.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}
-			f := resolve(test.config, test.host, nodeMap(test.object))
+			f := resolve(test.config, test.host, &discovery.Snapshot{Nodes: nodeMap(test.object)})
 			if diff := cmp.Diff(test.want, f.node.Addrs, cmp.Comparer(sameAddr)); diff != "" {
 				t.Errorf("addresses (-want +got):\n%s", diff)
 			}
@@ -102,7 +102,7 @@ func TestResolveNodePorts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			config := Config{Name: "n1", Mode: test.mode, NodePorts: selection(t, test.words...), ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16")}}
-			f := resolve(config, host, nodeMap(test.object))
+			f := resolve(config, host, &discovery.Snapshot{Nodes: nodeMap(test.object)})
 			if diff := cmp.Diff(test.want, f.node.NodePortAddrs, cmp.Comparer(sameAddr)); diff != "" {
 				t.Errorf("node port addresses (-want +got):\n%s", diff)
 			}
@@ -119,7 +119,7 @@ func TestResolveNode(t *testing.T) {
 	own.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("172.16.1.0/24")}
 	nodes := nodeMap(own)
 	nodes["n3"], nodes["n2"] = object("n3", "", "192.168.6.3"), object("n2", "", "192.168.6.2", "fd00:6::2")
-	got := resolve(Config{Name: "n1", MasqueradeAll: true, PodCIDRsFromNode: true}, host, nodes).node
+	got := resolve(Config{Name: "n1", MasqueradeAll: true, PodCIDRsFromNode: true}, host, &discovery.Snapshot{Nodes: nodes}).node
 	if got.Zone != "zone-a" || !got.MasqueradeAll || len(got.Detector.CIDRs) != 1 {
 		t.Errorf("node: got %+v", got)
 	}
@@ -127,7 +127,7 @@ func TestResolveNode(t *testing.T) {
 		t.Errorf("other nodes' addresses (-want +got):\n%s", diff)
 	}
 	configured := vip.Detector{InterfacePrefix: "veth"}
-	if got := resolve(Config{Name: "n1", Detector: configured}, host, nodes).node.Detector; got.InterfacePrefix != "veth" || got.CIDRs != nil {
+	if got := resolve(Config{Name: "n1", Detector: configured}, host, &discovery.Snapshot{Nodes: nodes}).node.Detector; got.InterfacePrefix != "veth" || got.CIDRs != nil {
 		t.Errorf("detector: got %+v, want the one configured", got)
 	}
 }

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Name is the node's name; empty: the host name in lower case, as kubelet does.
 	Name string
-	// Store has the Node objects, if there are any.
+	// Store has the Node objects and the service ranges, if there are any.
 	Store *discovery.Store
 	// Mode is the dataplane's, as the Corefile spells it.
 	Mode string
@@ -33,7 +33,8 @@ type Config struct {
 
 	Detector      vip.Detector
 	MasqueradeAll bool
-	ServiceCIDRs  []netip.Prefix
+	// ServiceCIDRs are added to those that the store has.
+	ServiceCIDRs []netip.Prefix
 	// PodCIDRsFromNode takes the detector's ranges from the Node object. The
 	// node is then not known before the object has some, for 5 minutes (P-20).
 	PodCIDRsFromNode bool
@@ -80,7 +81,7 @@ func New(config Config) (*Source, error) { return newSource(config, hostSystem()
 
 // Once returns the node as it is now, for commands that don't stay. The
 // config's Store is not used.
-func Once(config Config, nodes map[string]*discovery.Node) (*vip.Node, error) {
+func Once(config Config, snapshot *discovery.Snapshot) (*vip.Node, error) {
 	config, err := config.named()
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func Once(config Config, nodes map[string]*discovery.Node) (*vip.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resolve(config, m, nodes).node, nil
+	return resolve(config, m, snapshot).node, nil
 }
 
 // named fills in the host name.
@@ -131,7 +132,7 @@ func (s *Source) Run(ctx context.Context) error {
 
 	s.deadline = time.Now().Add(podCIDRLimit)
 	s.list()
-	s.publish(snapshot.Nodes)
+	s.publish(snapshot)
 	poll := pollAlways
 	for {
 		timer := time.NewTimer(poll)
@@ -152,12 +153,12 @@ func (s *Source) Run(ctx context.Context) error {
 		case <-s.config.Store.Changed(snapshot.Revision):
 			before := snapshot
 			snapshot = s.config.Store.Current()
-			if maps.Equal(before.Nodes, snapshot.Nodes) {
-				continue // the nodes are all the same: services or pods changed
+			if maps.Equal(before.Nodes, snapshot.Nodes) && slices.Equal(before.ServiceCIDRs, snapshot.ServiceCIDRs) {
+				continue // services or pods changed
 			}
 		}
 		timer.Stop()
-		s.publish(snapshot.Nodes)
+		s.publish(snapshot)
 	}
 }
 
@@ -187,8 +188,8 @@ func (s *Source) list() {
 }
 
 // publish replaces the node if it is another one.
-func (s *Source) publish(nodes map[string]*discovery.Node) {
-	f := resolve(s.config, s.machine, nodes)
+func (s *Source) publish(snapshot *discovery.Snapshot) {
+	f := resolve(s.config, s.machine, snapshot)
 	s.tell(f.notes)
 	if s.waitsForRanges(f.node) {
 		return

@@ -166,6 +166,18 @@ func TestSource(t *testing.T) {
 			t.Error("a service changed, and the node is another one")
 		}
 	})
+	bubble(t, "F-16 the source tells the service ranges: added to those configured, and none of them is this machine's", func(t *testing.T) {
+		f, store := &fakeSystem{}, synced()
+		f.set(nil, "10.0.0.1", "10.96.0.1")
+		configured, told := netip.MustParsePrefix("10.97.0.0/16"), netip.MustParsePrefix("10.96.0.0/16")
+		s := start(t, f, Config{Store: store, Mode: "ipvs", ServiceCIDRs: []netip.Prefix{configured}})
+		store.Update(func(tx *discovery.Tx) { tx.PutServiceCIDRs([]netip.Prefix{told, configured}) })
+		synctest.Wait()
+		n := s.Current()
+		if !slices.Equal(n.ServiceCIDRs, []netip.Prefix{configured, told}) || !slices.Equal(n.NodePortAddrs, list("10.0.0.1")) {
+			t.Errorf("ranges %v, node port addresses %v", n.ServiceCIDRs, n.NodePortAddrs)
+		}
+	})
 	bubble(t, "P-20 B79 pod ranges of the Node object: waited for, followed, given up after 5 minutes", func(t *testing.T) {
 		f, store := &fakeSystem{}, synced()
 		s := start(t, f, Config{Store: store, PodCIDRsFromNode: true})
@@ -224,7 +236,7 @@ func TestHostSystem(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if n, err := Once(Config{Mode: "userspace"}, nil); err != nil || !n.Equal(s.Current()) {
+	if n, err := Once(Config{Mode: "userspace"}, &discovery.Snapshot{}); err != nil || !n.Equal(s.Current()) {
 		t.Errorf("looking once: got %+v and error %v, want what the source says", n, err)
 	}
 }

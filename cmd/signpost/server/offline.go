@@ -52,7 +52,7 @@ func Plan(ctx context.Context, config *corefile.Config, mode string, o Options) 
 	if err != nil {
 		return nil, err
 	}
-	node, err := nodeaddrs.Once(local, snapshot.Nodes)
+	node, err := nodeaddrs.Once(local, snapshot)
 	if err != nil {
 		return nil, err
 	}
