@@ -16,7 +16,7 @@ tests=(
 	"./vip/ipvs . 300"
 	"./cmd/signpost ^TestModeChangeIPVS$ 120"
 	"./integration/conformance ^TestIPVS$ 400"
-	"./integration/scenario ^TestIPVS$ 400"
+	"./integration/scenario ^(TestIPVS|TestLiveIPVS)$ 600"
 )
 
 integration/guest/build.sh >/dev/null

@@ -17,40 +17,74 @@ import (
 	"signpost/integration/lab"
 )
 
-// connectionsPerSecond is the load on the constant Service.
-const connectionsPerSecond = 200
+// TestLive…: connections to an endpoint that stays do not notice what happens to
+// signpost and to other Services (L-01, X13, X20).
+func TestLiveNftables(t *testing.T) { live(t, "nftables") }
 
-// TestLiveRules: connections to an endpoint that stays do not notice what
-// happens to signpost and to other Services (L-01, X13, X20).
-func TestLiveRules(t *testing.T) {
-	c := newCluster(t, "nftables", "testdata/live")
+func TestLiveIptables(t *testing.T) {
+	needMode(t, "iptables", "REQUIRE_IPTABLES")
+	live(t, "iptables")
+}
+
+// TestLiveIPVS needs a kernel with IPVS; "make integration-ipvs" has one.
+func TestLiveIPVS(t *testing.T) {
+	needMode(t, "ipvs", "REQUIRE_IPVS")
+	live(t, "ipvs")
+}
+
+// TestLiveUserspace has no restarts: the process is what carries connections.
+func TestLiveUserspace(t *testing.T) {
+	c := newCluster(t, "userspace", "testdata/live")
+	c.load(t, c.churn)
+	c.load(t, c.reload)
+}
+
+func live(t *testing.T, mode string) {
+	c := newCluster(t, mode, "testdata/live")
+	kill := func() { _ = c.running["node-a"].Kill() }
+	stop := func() {
+		if err := c.running["node-a"].Stop(); err != nil {
+			t.Errorf("signpost ended: %v", err)
+		}
+	}
 	for _, step := range []struct {
 		name string
 		do   func(t *testing.T)
 	}{
 		{"endpoints of other Services come and go", c.churn},
-		{"killed, and started again", func(t *testing.T) { c.again(t, func() { _ = c.running["node-a"].Kill() }) }},
-		{"ended, and started again", func(t *testing.T) {
-			c.again(t, func() {
-				if err := c.running["node-a"].Stop(); err != nil {
-					t.Errorf("signpost ended: %v", err)
-				}
-			})
-		}},
+		{"killed, and started again", func(t *testing.T) { c.again(t, kill) }},
+		{"ended, and started again", func(t *testing.T) { c.again(t, stop) }},
 		{"its configuration is changed", c.reload},
 		{"killed in the midst of changes", func(t *testing.T) {
 			c.again(t, func() {
 				c.write(t, 1)
-				_ = c.running["node-a"].Kill()
+				kill()
 				c.write(t, 2)
 			})
 		}},
 	} {
-		t.Run(step.name, func(t *testing.T) { c.underLoad(t, func() { step.do(t) }) })
+		t.Run(step.name, func(t *testing.T) { c.load(t, step.do) })
 	}
 	t.Run("B49 B51 B53 datagrams", c.datagrams)
 	t.Run("X02 everything flushed", c.flushed)
 	t.Run("what stays, and what cleanup leaves", c.cleanup)
+}
+
+// perSecond is how many connections a second are made. The guest that has IPVS
+// is a process of this machine, and several times slower.
+func (c *cluster) perSecond() int {
+	if c.mode == "ipvs" {
+		return 50
+	}
+	return 200
+}
+
+func (c *cluster) load(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	c.underLoad(t, func() {
+		f(t)
+		<-time.After(200 * time.Millisecond) // what comes late is late under load
+	})
 }
 
 // underLoad lets clients connect while f runs. None may fail, or need a second
@@ -61,7 +95,7 @@ func (c *cluster) underLoad(t *testing.T, f func()) {
 	var clients sync.WaitGroup
 	var connections atomic.Int64
 	clients.Go(func() {
-		tick := time.NewTicker(time.Second / connectionsPerSecond)
+		tick := time.NewTicker(time.Second / time.Duration(c.perSecond()))
 		defer tick.Stop()
 		for n := 0; ; n++ {
 			clients.Go(func() { c.connect(t, n) })
@@ -157,7 +191,7 @@ func (c *cluster) reload(t *testing.T) {
 	path := filepath.Join(c.Dir, "node-a.Corefile")
 	right := strings.Replace(c.corefile("node-a"), "ttl 5", "ttl 6", 1)
 	for _, step := range []struct{ text, says string }{
-		{strings.Replace(right, "mode nftables", "mode kernelspace", 1), "kernelspace"},
+		{strings.Replace(right, "mode "+c.mode, "mode kernelspace", 1), "kernelspace"},
 		{right, "reloaded"},
 	} {
 		before := len(c.running["node-a"].Output())
@@ -191,7 +225,7 @@ func (c *cluster) says(t *testing.T, after int, word string) {
 // flushed has another program flush all rules: they are back within two
 // seconds.
 func (c *cluster) flushed(t *testing.T) {
-	if err := c.RunIn("node-a", flushRuleset); err != nil {
+	if _, err := c.Exec(t.Context(), "node-a", "nft", "flush", "ruleset"); err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
@@ -219,15 +253,15 @@ func (c *cluster) cleanup(t *testing.T) {
 		}
 		<-time.After(100 * time.Millisecond)
 	})
-	if tables := c.tables(t); len(tables) == 0 {
+	if c.traces(t) == "" {
 		t.Error("the rules are gone with the process")
 	}
 	for range 2 {
 		if _, err := c.Exec(t.Context(), "node-a", c.binary, "vip", "cleanup"); err != nil {
 			t.Error(err)
 		}
-		if tables := c.tables(t); len(tables) > 0 {
-			t.Errorf("vip cleanup leaves %v", tables)
+		if traces := c.traces(t); traces != "" {
+			t.Errorf("vip cleanup leaves:\n%s", traces)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), silence)
@@ -235,4 +269,15 @@ func (c *cluster) cleanup(t *testing.T) {
 	if said, err := c.hear(ctx, "client", "tcp", "10.96.0.7:80"); err == nil {
 		t.Errorf("after vip cleanup: %q", said)
 	}
+}
+
+// traces returns what shows in the first node's kernel that signpost works there.
+func (c *cluster) traces(t *testing.T) string {
+	t.Helper()
+	const look = `nft list ruleset | grep -i signpost; ip -o address | grep -i signpost; ip rule | grep -w 84; if [ -e /proc/net/ip_vs ]; then ipvsadm -Sn; fi; true`
+	out, err := c.Exec(t.Context(), "node-a", "sh", "-c", look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
 }
