@@ -187,14 +187,13 @@ func (g *Gate) passRest(tx *discovery.Tx, before, after *discovery.Snapshot) {
 			tx.DeleteNode(name)
 		}
 	}
-	for name := range after.Namespaces {
-		if !before.Namespaces[name] {
-			tx.PutNamespace(name)
-		}
+	for name := range after.Namespaces { // equal ones are no change
+		tx.PutNamespaceLabels(name, after.NamespaceLabels[name])
 	}
 	for name := range before.Namespaces {
 		if !after.Namespaces[name] {
 			tx.DeleteNamespace(name)
 		}
 	}
+	tx.PutServiceCIDRs(after.ServiceCIDRs)
 }

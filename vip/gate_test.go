@@ -3,6 +3,7 @@ package vip_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -246,11 +247,19 @@ func TestGatePassesTheRest(t *testing.T) {
 			tx.PutPod(&discovery.Pod{Key: key("a/pod")})
 			tx.PutNode(&discovery.Node{Name: "n1"})
 			tx.PutNamespace("b")
+			tx.PutServiceCIDRs([]netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")})
 		})
 		synctest.Wait()
 		now := g.gate.Visible().Current()
-		if now.Pods.Len() != 1 || len(now.Nodes) != 1 || !now.HasNamespace("b") {
-			t.Errorf("visible: got %d pods, %d nodes, namespaces %v", now.Pods.Len(), len(now.Nodes), now.Namespaces)
+		if now.Pods.Len() != 1 || len(now.Nodes) != 1 || !now.HasNamespace("b") || len(now.ServiceCIDRs) != 1 {
+			t.Errorf("visible: got %d pods, %d nodes, namespaces %v, ranges %v", now.Pods.Len(), len(now.Nodes), now.Namespaces, now.ServiceCIDRs)
+		}
+		for _, team := range []string{"blue", "red"} { // namespace_labels looks at them
+			g.store.Update(func(tx *discovery.Tx) { tx.PutNamespaceLabels("b", map[string]string{"team": team}) })
+			synctest.Wait()
+			if got := g.gate.Visible().Current().NamespaceLabels["b"]["team"]; got != team {
+				t.Errorf("label of the namespace: got %q, want %q", got, team)
+			}
 		}
 		g.store.Update(func(tx *discovery.Tx) {
 			tx.DeletePod(key("a/pod"))
