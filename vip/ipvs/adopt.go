@@ -62,26 +62,21 @@ func (b *Backend) letPass() {
 	b.passageFailed = err != nil
 }
 
-// lookServers learns of the IPVS servers that are ours. Whose destinations the
-// cheap glance shows to be as they were are not read again.
+// lookServers learns of the IPVS servers that are ours.
 func (b *Backend) lookServers(ctx context.Context) error {
 	s := b.planes.servers
 	list, err := s.kernel.servers(ctx)
 	if err != nil {
 		return err
 	}
-	glance := glanceOnce()
 	held := make(map[serverKey]*holding, len(list))
 	owned := b.ownedMarks()
 	for _, l := range list {
-		old := s.held[l.key]
-		switch {
-		case old != nil && glance.shows(l.key, old):
-			held[l.key] = &holding{spec: l.spec, weights: old.weights}
-		case old != nil || b.owns(l.key, owned):
-			if held[l.key], err = s.read(ctx, l); err != nil {
-				return err
-			}
+		if s.held[l.key] == nil && !b.owns(l.key, owned) {
+			continue
+		}
+		if held[l.key], err = s.read(ctx, l); err != nil {
+			return err
 		}
 	}
 	s.held = held

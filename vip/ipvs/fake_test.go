@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -98,6 +99,16 @@ func (m fakeKernel) servers(context.Context) ([]listed, error) {
 		}
 	}
 	return list, nil
+}
+
+func (m fakeKernel) summaries(int) (iter.Seq[summary], bool, error) {
+	return func(yield func(summary) bool) {
+		for key, s := range m.machine.servers {
+			if !key.frontend.Is6() && !yield(summary{listed{key, s.spec}, len(s.destinations)}) {
+				return
+			}
+		}
+	}, true, nil
 }
 
 func (m fakeKernel) destinations(_ context.Context, key serverKey) ([]destination, error) {

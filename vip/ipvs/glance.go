@@ -6,16 +6,18 @@ import (
 	"encoding/hex"
 	"io"
 	"net/netip"
-	"os"
 	"strconv"
 
 	"signpost/discovery"
 	"signpost/vip"
 )
 
-// IPVS tells nobody when it changes. The whole table can be read at once from
+// IPVS tells nobody when it changes. A table that is not large can be read from
 // /proc/net/ip_vs, though, at a tenth of what netlink takes, which needs a
-// request for every server. It lacks some attributes: good for a glance.
+// request for every server. It lacks some attributes: good for a glance. Of a
+// large table only the beginning is read: the kernel hands out a page at a time
+// and walks all that came before for each, so that all of it costs as the square
+// of its size. See rolling.go for the rest.
 //
 //	Prot LocalAddress:Port Scheduler Flags
 //	  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
@@ -35,20 +37,6 @@ type glanced struct {
 	scheduler    string
 	persistent   bool
 	destinations []destination
-}
-
-// glanceOnce opens the table, reads it and closes it.
-func glanceOnce() glance {
-	f, err := os.Open(tableFile)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = f.Close() }()
-	g, err := readGlance(f)
-	if err != nil {
-		return nil
-	}
-	return g
 }
 
 func readGlance(r io.Reader) (glance, error) {
@@ -152,11 +140,14 @@ func readStart(r io.Reader) (g glance, whole bool, err error) {
 }
 
 // find returns what was shown of a server.
-func (g glance) find(key serverKey) *glanced {
-	if key.mark != 0 {
-		key.frontend = vip.Frontend{}
+func (g glance) find(key serverKey) *glanced { return g[key.shown()] }
+
+// shown is the key under which a glance has the server.
+func (k serverKey) shown() serverKey {
+	if k.mark != 0 {
+		k.frontend = vip.Frontend{}
 	}
-	return g[key]
+	return k
 }
 
 // shows reports whether a server was there just as it is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +20,9 @@ import (
 type kernel interface {
 	servers(ctx context.Context) ([]listed, error)
 	destinations(ctx context.Context, key serverKey) ([]destination, error)
+	// summaries lists the IPv4 servers, about n of them, at hardly any cost;
+	// false: this can't be done here. The list lasts until the next call.
+	summaries(n int) (iter.Seq[summary], bool, error)
 	addServer(ctx context.Context, key serverKey, spec serverSpec) error
 	setServer(ctx context.Context, key serverKey, spec serverSpec) error
 	deleteServer(ctx context.Context, key serverKey) error

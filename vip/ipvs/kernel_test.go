@@ -456,27 +456,136 @@ func BenchmarkKernelLook(b *testing.B) {
 	})
 }
 
-// BenchmarkKernelGlance is what Watch does every second, and how long the whole
-// table takes.
+// BenchmarkKernelGlance is what Watch does every 800 ms, and how long it takes to
+// read all endpoints, as the rest of a large table is read.
 func BenchmarkKernelGlance(b *testing.B) {
-	forSizes(b, func(b *testing.B, backend *Backend, _ *discovery.Store, _ *vip.State) {
+	forSizes(b, func(b *testing.B, backend *Backend, _ *discovery.Store, held *vip.State) {
 		table, err := os.Open(tableFile)
 		if err != nil {
 			b.Fatal(err)
 		}
 		defer table.Close()
+		view := &view{table: table}
 		began := time.Now()
-		if !backend.intact(b.Context(), table, look{whole: true}) {
-			b.Fatal("drift")
+		for round := true; round; round = len(view.left) > 0 {
+			if _, intact := view.roll(b.Context(), backend.planes.servers); !intact {
+				b.Fatal("drift")
+			}
 		}
 		took := time.Since(began)
 		for b.Loop() {
-			if !backend.intact(b.Context(), table, look{}) {
+			if !backend.intact(b.Context(), view, glanceAt) {
 				b.Fatal("drift")
 			}
 		}
 		b.ReportMetric(took.Seconds(), "s/whole")
 	})
+}
+
+// BenchmarkKernelDrift is how long it takes until Watch tells of an endpoint's
+// weight that somebody changed, at servers from all over the table.
+func BenchmarkKernelDrift(b *testing.B) {
+	forSizes(b, func(b *testing.B, backend *Backend, _ *discovery.Store, held *vip.State) {
+		drift := watchOnly(b, backend)
+		frontends, worst, i := frontendsOf(held), time.Duration(0), 0
+		for b.Loop() {
+			f := frontends[i*7919%len(frontends)]
+			i++
+			select { // of what was seen twice
+			case <-drift:
+			default:
+			}
+			began := time.Now()
+			editWeight(b, f, 5)
+			<-drift
+			worst = max(worst, time.Since(began))
+			b.StopTimer()
+			editWeight(b, f, 1)
+			b.StartTimer()
+		}
+		b.ReportMetric(worst.Seconds(), "s/worst")
+	})
+}
+
+func frontendsOf(state *vip.State) []vip.Frontend {
+	var list []vip.Frontend
+	for v := range state.All() {
+		list = append(list, v.Frontend)
+	}
+	slices.SortFunc(list, vip.Frontend.Compare)
+	return list
+}
+
+// editWeight has another program give a server's first endpoint another weight.
+func editWeight(t testing.TB, f vip.Frontend, weight int) {
+	a := f.Addr.As4()
+	to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{172, 16, a[2], a[3]}), 8080)
+	command(t, "ipvsadm", "-e", "-t", netip.AddrPortFrom(f.Addr, f.Port).String(), "-r", to.String(), "-m", "-w", fmt.Sprint(weight))
+}
+
+// watchOnly has a backend watch the test's namespace; nobody heals.
+func watchOnly(t testing.TB, b *Backend) <-chan struct{} {
+	here, err := netns.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drift, ended := make(chan struct{}, 1), make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		if err := netns.Set(here); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := b.Watch(ctx, func() {
+			select {
+			case drift <- struct{}{}:
+			default:
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { cancel(); <-ended; here.Close() })
+	return drift
+}
+
+// TestKernelLargeDrift has somebody edit servers that lie beyond the beginning
+// of the table (X02, X03).
+func TestKernelLargeDrift(t *testing.T) {
+	inKernel(t)
+	b, want := kernelBackend(t, Config{}), vip.Planner{}.Plan(many(1000).Current(), benchNode)
+	mustApply(t, b, nil, want)
+	drift := watchOnly(t, b)
+	const limit = 2 * time.Second
+	for i, f := range frontendsOf(want) {
+		if i%100 != 99 {
+			continue
+		}
+		at := netip.AddrPortFrom(f.Addr, f.Port).String()
+		a := f.Addr.As4()
+		to := fmt.Sprintf("172.16.%d.%d:8080", a[2], a[3])
+		damage := []string{
+			"ipvsadm -e -t " + at + " -r " + to + " -m -w 5",
+			"ipvsadm -d -t " + at + " -r " + to,
+			"ipvsadm -E -t " + at + " -s rr -p 77",
+			"ipvsadm -D -t " + at,
+		}[i/100%4]
+		began := time.Now()
+		command(t, strings.Fields(damage)...)
+		<-drift
+		if took := time.Since(began); took > limit {
+			t.Errorf("%s: seen after %s, want %s", damage, took, limit)
+		} else {
+			t.Logf("%s: seen after %s", damage, took.Round(time.Millisecond))
+		}
+		mustApply(t, b, nil, want)
+		select { // of what was seen meanwhile
+		case <-drift:
+		default:
+		}
+	}
 }
 
 // TestKernelRefusesTheNode has a client that chooses no source address: the

@@ -16,15 +16,12 @@ import (
 )
 
 const (
-	// glanceEvery is how often the IPVS table is read: nothing tells when it
-	// changes, and drift is to be healed within two seconds (X02).
+	// glanceEvery is how often IPVS is glanced at: nothing tells when it changes,
+	// and drift is to be healed within two seconds (X02).
 	glanceEvery = 800 * time.Millisecond
-	// glanceStart is how much of the table is read each time; a server with ten
-	// endpoints takes 700 bytes. Whoever empties the table is seen at once.
+	// glanceStart is how much of the table is read then; a server with ten
+	// endpoints takes 700 bytes.
 	glanceStart = 128 << 10
-	// glanceShare bounds the part of its time that the rest of a large table may
-	// cost: all of it is read so many times later than the last time took.
-	glanceShare = 20
 )
 
 // Watch implements [vip.Watcher]. It is told of changes to the table of rules
@@ -103,64 +100,93 @@ func anyRemoval(messages []netlink.Message) bool {
 
 // follow checks what the kernel holds from time to time, and after removals.
 func (b *Backend) follow(ctx context.Context, table io.ReadSeeker, removed <-chan struct{}, drift func()) {
-	nextWhole := time.Now()
+	glances := time.NewTicker(glanceEvery)
+	defer glances.Stop()
+	rest := time.NewTimer(glanceEvery)
+	defer rest.Stop()
+	view := &view{table: table}
 	for {
-		timer := time.NewTimer(glanceEvery)
-		addresses := false
+		what, pause := glanceAt, rollEvery
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-glances.C:
 		case <-removed:
-			timer.Stop()
-			addresses = true
+			what = addressesToo
+		case <-rest.C:
+			what = rollOn
 		}
-		began := time.Now()
-		look := look{addresses: addresses, whole: began.After(nextWhole)}
-		if !b.intact(ctx, table, look) {
+		if !b.intact(ctx, view, what) {
 			drift()
+			pause = glanceEvery // for the healing
 		}
-		if look.whole {
-			nextWhole = began.Add((glanceShare + 1) * time.Since(began))
+		if what == rollOn {
+			rest.Reset(pause)
 		}
 	}
 }
 
 // look says what to look at.
-type look struct {
-	addresses bool // bound ones, and the routing of captured packets
-	whole     bool // the whole table of servers, also if it is large
+type look int
+
+const (
+	glanceAt     look = iota // the table's beginning, and a summary of the rest
+	addressesToo             // also bound ones, and the routing of captured packets
+	rollOn                   // the next part of a large table
+)
+
+// view is how far the table of servers was looked at.
+type view struct {
+	table io.ReadSeeker
+	whole bool        // a glance sees all of it
+	left  []serverKey // what the present round has not seen yet
 }
 
 // intact reports whether the kernel still holds what was written.
-func (b *Backend) intact(ctx context.Context, table io.ReadSeeker, l look) bool {
+func (b *Backend) intact(ctx context.Context, v *view, what look) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.planes == nil || b.ledger == nil {
 		return true // the next Apply looks in any case
 	}
-	if l.addresses && !b.planes.addresses.intact() {
+	s := b.planes.servers
+	if what == rollOn {
+		if v.whole {
+			return true
+		}
+		g, intact := v.roll(ctx, s)
+		return intact && b.tidy(ctx, g)
+	}
+	if what == addressesToo && !b.planes.addresses.intact() || !b.passes(ctx) {
 		return false
 	}
-	if !b.passes(ctx) {
-		return false
-	}
-	g, whole, err := readTable(table, l.whole)
+	g, err := v.glance()
 	if err != nil {
 		return true // the periodic look will tell
 	}
-	s := b.planes.servers
+	return s.shown(g, v.whole) && (v.whole || s.summarized()) && b.tidy(ctx, g)
+}
+
+// shown reports whether what a glance showed is what is held; all of it, if it
+// showed the whole.
+func (s *servers) shown(g glance, whole bool) bool {
 	for key, h := range s.held {
 		if (whole || g.find(key) != nil) && !g.shows(key, h) {
 			return false
 		}
 	}
-	if s.due(g, time.Now()) {
-		if err := s.reap(ctx, time.Now()); err != nil {
-			b.log.Debug("removing endpoints that have left", "err", err)
-			return false
-		}
+	return true
+}
+
+// tidy removes endpoints that have left, if a glance shows that it is time.
+func (b *Backend) tidy(ctx context.Context, g glance) bool {
+	s, now := b.planes.servers, time.Now()
+	if !s.due(g, now) {
+		return true
+	}
+	if err := s.reap(ctx, now); err != nil {
+		b.log.Debug("removing endpoints that have left", "err", err)
+		return false
 	}
 	return true
 }
@@ -176,15 +202,14 @@ func (b *Backend) passes(ctx context.Context) bool {
 	return b.planes.passage.intact()
 }
 
-func readTable(table io.ReadSeeker, whole bool) (glance, bool, error) {
-	if _, err := table.Seek(0, io.SeekStart); err != nil {
-		return nil, false, err //nolint:wrapcheck // no caller tells it
+// glance reads the beginning of the table, which may be all of it.
+func (v *view) glance() (glance, error) {
+	if _, err := v.table.Seek(0, io.SeekStart); err != nil {
+		return nil, err //nolint:wrapcheck // no caller tells it
 	}
-	if !whole {
-		return readStart(table)
-	}
-	g, err := readGlance(table)
-	return g, true, err
+	g, whole, err := readStart(v.table)
+	v.whole = whole
+	return g, err
 }
 
 // due reports whether a leaving endpoint can be removed.
