@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -127,13 +128,21 @@ func (p *plane) newHealthChecks() *healthcheck.Server {
 	})
 }
 
+// serviceCIDRs are the ranges in force, once they are known.
+func (p *plane) serviceCIDRs() []netip.Prefix {
+	if node := p.nodes.Current(); node != nil {
+		return node.ServiceCIDRs
+	}
+	return p.settings.ServiceCIDRs
+}
+
 // configz is the part of the configuration that the dataplane runs with.
 func (p *plane) configz() map[string]any {
 	c := p.config
 	return map[string]any{
 		"mode": p.backend.Name(), "askedMode": c.Mode, "nodeName": p.settings.Name, "scheduler": c.Scheduler,
 		"clusterCIDRs": c.ClusterCIDRs, "podCIDRsFromNode": c.PodCIDRsFromNode, "interfacePrefix": c.InterfacePrefix,
-		"serviceCIDRs": p.settings.ServiceCIDRs, "masqueradeAll": c.MasqueradeAll,
+		"serviceCIDRs": p.serviceCIDRs(), "masqueradeAll": c.MasqueradeAll,
 		"nodePortPrimary": c.NodePortPrimary, "nodePortAddresses": c.NodePortAddresses, "healthz": c.Healthz,
 		"minSyncPeriod": c.MinSyncPeriod.String(), "syncPeriod": c.SyncPeriod.String(), "gate": c.Gate,
 		"policy": c.Policy, "conntrack": c.Conntrack,
