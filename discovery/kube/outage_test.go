@@ -182,10 +182,16 @@ func TestServerComesLate(t *testing.T) {
 	if h.store.Current().Synced {
 		t.Error("synced without a server")
 	}
+	if missing := strings.Join(h.source.Missing(), " "); missing != "endpointslices namespaces services" {
+		t.Errorf("missing %q", missing)
+	}
 	if err := server.Up(); err != nil {
 		t.Fatal(err)
 	}
 	h.synced()
+	if missing := h.source.Missing(); len(missing) > 0 {
+		t.Errorf("in the end, missing %q", missing)
+	}
 }
 
 // A missing right is said by name, and once.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -21,6 +22,7 @@ type Source struct {
 	host   string
 	client *client
 	health *health
+	world  atomic.Pointer[world] // of Run
 }
 
 var _ discovery.Source = (*Source)(nil)
@@ -46,11 +48,22 @@ func (s *Source) Host() string { return s.host }
 // Failing returns the resources that can't be followed at present, sorted.
 func (s *Source) Failing() []string { return s.health.list() }
 
+// Missing returns the resources that were not delivered yet, sorted; none, once
+// everything was.
+func (s *Source) Missing() []string {
+	w := s.world.Load()
+	if w == nil {
+		w = newWorld(&s.cfg, s.health) // nothing yet
+	}
+	return w.missing()
+}
+
 // Run implements [discovery.Source]: the first update brings everything and
 // marks the store synced. It returns nil when the context ends; a server that
 // can't be reached is waited for.
 func (s *Source) Run(ctx context.Context, to discovery.Writer) error {
 	w := newWorld(&s.cfg, s.health)
+	s.world.Store(w)
 	var running, watches sync.WaitGroup
 	ctx, cancel := context.WithCancel(logr.NewContextWithSlogLogger(ctx, slog.New(slog.DiscardHandler))) // the library's own lines
 	defer func() {
@@ -90,7 +103,7 @@ func (s *Source) publish(ctx context.Context, w *world, to discovery.Writer) {
 			return
 		case <-w.wake:
 		}
-		if !published && !w.complete() {
+		if !published && len(w.missing()) > 0 {
 			continue
 		}
 		if !pause(ctx, window) {

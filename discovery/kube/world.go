@@ -116,11 +116,18 @@ func (w *world) signal() {
 	}
 }
 
-// complete reports whether everything was delivered once.
-func (w *world) complete() bool {
+// missing returns the resources that were not delivered yet, sorted.
+func (w *world) missing() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !slices.ContainsFunc(w.tables, func(t *table) bool { return !t.listed })
+	var names []string
+	for _, t := range w.tables {
+		if !t.listed {
+			names = append(names, t.resource.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // apply brings a store up to date with all that has changed. It returns the

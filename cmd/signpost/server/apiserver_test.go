@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"signpost/discovery/kube"
 	"signpost/integration/apistub"
 )
 
@@ -131,8 +132,11 @@ func TestAPIServerComesLate(t *testing.T) {
 	if err := api.Up(); err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("services", func() bool { return api.Watches("services") > 0 })
+	r.eventually("services", func() bool { return len(r.current.Load().source.inner.(*kube.Source).Missing()) == 1 })
 	fails("with services only")
+	if _, text := r.get("127.0.0.1:0", "/ready"); text != "kubernetes: the API server at "+api.URL()+" has not delivered endpointslices yet" {
+		t.Errorf("/ready: %q", text)
+	}
 	close(release)
 	r.ready()
 	if got := r.query("db.default.svc.cluster.local.", "A"); !cmp.Equal(got, []string{"10.244.0.5"}) {

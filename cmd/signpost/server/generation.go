@@ -93,7 +93,7 @@ func (g *generation) waiting() []string {
 	var list []string
 	for _, z := range g.zones.clusters {
 		if !z.Synced() {
-			list = append(list, "kubernetes: the source has not delivered everything yet, or its rules are not in")
+			list = append(list, g.source.waiting())
 			break
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strings"
 
 	"signpost/cmd/signpost/corefile"
 	"signpost/discovery"
@@ -70,6 +71,16 @@ func newAPISource(config *corefile.Config, log *slog.Logger, m *kube.Metrics, be
 		s.events = inner.Events(node)
 	}
 	return s, nil
+}
+
+// waiting says, for people, why names of the cluster are not answered yet.
+func (s *source) waiting() string {
+	if api, ok := s.inner.(*kube.Source); ok {
+		if missing := api.Missing(); len(missing) > 0 {
+			return "kubernetes: the API server at " + api.Host() + " has not delivered " + strings.Join(missing, ", ") + " yet"
+		}
+	}
+	return "kubernetes: the source has not delivered everything yet, or its rules are not in"
 }
 
 // start runs the source; if it gives up, failed is told.
