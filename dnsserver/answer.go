@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sort"
+	"unique"
 
 	"signpost/discovery"
 )
@@ -30,8 +31,10 @@ type answers struct {
 // portName is a name of the form _name._protocol under the service.
 type portName struct {
 	protocol discovery.Protocol
-	name     string // lower case
-	srv      []target
+	// name is in lower case, and in the same memory for all services that have
+	// it: there are few, so the processor has it at hand.
+	name unique.Handle[string]
+	srv  []target
 }
 
 // endpoint is one name under the service that stands for endpoints: a
@@ -95,7 +98,7 @@ func (a *answers) endpointByAddr(label []byte) *endpoint {
 // port finds a port's name.
 func (a *answers) port(p discovery.Protocol, name []byte) *portName {
 	for i := range a.ports {
-		if port := &a.ports[i]; port.protocol == p && port.name == string(name) {
+		if port := &a.ports[i]; port.protocol == p && port.name.Value() == string(name) {
 			return port
 		}
 	}

@@ -87,7 +87,7 @@ func (v *view) serviceRecords(a *answers, yield func(discovery.Key, dns.RR) bool
 func (a *answers) names() []string {
 	names := []string{""}
 	for _, p := range a.ports {
-		names = append(names, "_"+p.name+"._"+strings.ToLower(p.protocol.String())+".")
+		names = append(names, "_"+p.name.Value()+"._"+strings.ToLower(p.protocol.String())+".")
 	}
 	for i := range a.endpoints {
 		names = append(names, a.endpoints[i].label+".")

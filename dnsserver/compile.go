@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -81,7 +82,36 @@ func compileClusterIP(o compileOptions, s *discovery.Service) *answers {
 		a.compileEndpoints(drafts)
 	}
 	a.srv, a.ports = compileOwnPorts(s, len(a.v4)+len(a.v6) > 0)
-	return a
+	return a.together()
+}
+
+// small is a service with one address and one port, as most are, with all that
+// a query reads of it side by side: the answers of a cluster are more than the
+// processor's caches hold, and each place that it has to wait for costs as much
+// as finding the answer.
+type small struct {
+	answers
+
+	oneV4   [net.IPv4len]byte
+	oneSRV  [1]target
+	onePort [1]portName
+}
+
+// together moves a service into one piece of memory if it fits.
+func (a *answers) together() *answers {
+	if len(a.v4) > net.IPv4len || len(a.v6) > 0 || len(a.srv) > 1 || len(a.ports) > 1 {
+		return a
+	}
+	s := &small{answers: *a}
+	s.v4 = s.oneV4[:copy(s.oneV4[:], a.v4)]
+	s.srv = s.oneSRV[:copy(s.oneSRV[:], a.srv)]
+	s.ports = s.onePort[:copy(s.onePort[:], a.ports)]
+	for i := range s.ports {
+		if slices.Equal(s.ports[i].srv, s.srv) {
+			s.ports[i].srv = s.srv
+		}
+	}
+	return &s.answers
 }
 
 // compileOwnPorts makes the SRV records that point at the service itself. With

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unique"
 
 	"signpost/discovery"
 )
@@ -135,8 +136,8 @@ func groupByPort(named []namedTarget) []portName {
 	srv := make([]target, len(named))
 	for i, n := range named {
 		srv[i] = n.target
-		if last := len(ports) - 1; last < 0 || ports[last].protocol != n.protocol || ports[last].name != n.name {
-			ports = append(ports, portName{protocol: n.protocol, name: n.name, srv: srv[i:i]})
+		if i == 0 || named[i-1].protocol != n.protocol || named[i-1].name != n.name {
+			ports = append(ports, portName{protocol: n.protocol, name: unique.Make(n.name), srv: srv[i:i]})
 		}
 		last := &ports[len(ports)-1]
 		last.srv = last.srv[:len(last.srv)+1]

@@ -84,8 +84,9 @@ func (w *fastWriter) srv(r result) bool {
 		order = w.f.shuffled(n, n)
 	}
 	weight := uint16(max(1, 100/n))
+	own := w.ownName(r.service.key)
 	for _, i := range order {
-		if !w.srvRecord(r.service, r.srv[i], int(i), weight) {
+		if !w.srvRecord(r.service, r.srv[i], int(i), weight, own) {
 			w.truncated = true
 			return true
 		}
@@ -98,17 +99,25 @@ func (w *fastWriter) srv(r result) bool {
 	return true
 }
 
+// ownName is a service's name in wire form without its zone, for a question at
+// or below that name. It is taken from the question, which the processor has at
+// hand, unlike the service's own strings.
+func (w *fastWriter) ownName(k discovery.Key) []byte {
+	q := &w.f.q.name
+	return q.from(q.labels - w.zone.labels - 3)[:nameLen(k)]
+}
+
 // nameLen is the length of a service's name in wire form without its zone.
 func nameLen(k discovery.Key) int { return 1 + len(k.Name) + 1 + len(k.Namespace) + len("\x03svc") }
 
 // srvRecord appends a record and remembers where its target begins; false
-// means that it doesn't fit.
-func (w *fastWriter) srvRecord(a *answers, t target, i int, weight uint16) bool {
+// means that it doesn't fit. own is the service's ownName.
+func (w *fastWriter) srvRecord(a *answers, t target, i int, weight uint16, own []byte) bool {
 	label := ""
 	if t.endpoint != itself {
 		label = a.endpoints[t.endpoint].label
 	}
-	size := 6 + nameLen(a.key) + len(w.zone.wire)
+	size := 6 + len(own) + len(w.zone.wire)
 	if label != "" {
 		size += 1 + len(label)
 	}
@@ -121,9 +130,7 @@ func (w *fastWriter) srvRecord(a *answers, t target, i int, weight uint16) bool 
 	if label != "" {
 		w.wire = appendLabel(w.wire, label)
 	}
-	w.wire = appendLabel(w.wire, a.key.Name)
-	w.wire = appendLabel(w.wire, a.key.Namespace)
-	w.wire = append(w.wire, "\x03svc"...)
+	w.wire = append(w.wire, own...)
 	w.wire = append(w.wire, w.zoneName()...)
 	return true
 }
