@@ -20,6 +20,11 @@ type routes interface {
 	bound() (map[netip.Addr]bool, error)
 	bind(addr netip.Addr) error
 	unbind(addr netip.Addr) error
+	// yield keeps a bound address local in such a way that this node's new
+	// connections to it come from source, an address of its own; rebind undoes
+	// that for all of them. The address is local all the time.
+	yield(addr, source netip.Addr) error
+	rebind() error
 	// remove takes back everything, whichever process made it.
 	remove() error
 	close()
@@ -42,6 +47,9 @@ func (a *addresses) look() error {
 		return err
 	}
 	a.noIPv6 = a.routes.capture(unix.AF_INET6)
+	if err := a.routes.rebind(); err != nil {
+		return err
+	}
 	held, err := a.routes.bound()
 	a.held = held
 	return err

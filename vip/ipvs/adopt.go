@@ -138,15 +138,24 @@ func (b *Backend) recordedMarks() map[markKey]uint32 {
 
 // parseMarkKey reads frontend . source.
 func parseMarkKey(f *ruleset.Family, key string) (markKey, bool) {
-	n := int(f.AddrWords) * 4
-	if len(key) != n+12 {
+	n := int(f.FrontendWords()) * 4
+	if len(key) != n+4 {
 		return markKey{}, false
+	}
+	at, ok := parseFrontend(f, key[:n])
+	source := binary.NativeEndian.Uint32([]byte(key[n:]))
+	return markKey{at, vip.Source(source)}, ok && source < uint32(len(vip.Sources))
+}
+
+// parseFrontend reads what frontendKey wrote.
+func parseFrontend(f *ruleset.Family, key string) (vip.Frontend, bool) {
+	n := int(f.AddrWords) * 4
+	if len(key) != n+8 {
+		return vip.Frontend{}, false
 	}
 	addr, _ := netip.AddrFromSlice([]byte(key[:n]))
 	protocol, ok := protocolOf(key[n])
-	source := binary.NativeEndian.Uint32([]byte(key[n+8:]))
-	at := vip.Frontend{Addr: addr, Port: binary.BigEndian.Uint16([]byte(key[n+4:])), Protocol: protocol}
-	return markKey{at, vip.Source(source)}, ok && source < uint32(len(vip.Sources))
+	return vip.Frontend{Addr: addr, Port: binary.BigEndian.Uint16([]byte(key[n+4:])), Protocol: protocol}, ok
 }
 
 // everything lists all that is wanted as changes, and begins a new ledger.

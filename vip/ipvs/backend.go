@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"signpost/vip"
 	"signpost/vip/internal/ruleset"
 )
@@ -224,8 +226,10 @@ func (b *Backend) forget() {
 // noKernel is a kernel without IPVS.
 type noKernel struct{ kernel }
 
-func (noKernel) servers(context.Context) ([]listed, error) { return nil, nil }
-func (noKernel) close()                                    {}
+func (noKernel) servers(context.Context) ([]listed, error)                      { return nil, nil }
+func (noKernel) destinations(context.Context, serverKey) ([]destination, error) { return nil, nil }
+func (noKernel) deleteServer(context.Context, serverKey) error                  { return unix.ESRCH }
+func (noKernel) close()                                                         {}
 
 // partial turns failures of concrete frontends into those of the state's.
 func partial(failed map[vip.Frontend]error) error {

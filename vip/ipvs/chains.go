@@ -70,9 +70,7 @@ func skeleton(node *vip.Node) []ruleset.Chain {
 		{Name: postroutingChain, Hook: natPostrouting, Rules: postrouting()},
 		{Name: doneChain, Hook: last, Rules: done()},
 		{Name: captureChain, Hook: beforeRouting, Rules: capture()},
-		{Name: capturedChain, Hook: beforeIPVS, Rules: []ruleset.Rule{
-			ruleset.NewRule("routed; IPVS compares the whole mark", ruleset.IfMarked(routeBit), ruleset.ChangeMark(routeBit, 0)),
-		}},
+		{Name: capturedChain, Hook: beforeIPVS, Rules: captured()},
 		{Name: rejectChain, Rules: []ruleset.Rule{
 			ruleset.NewRule("refuse a TCP connection", ruleset.IfProtocol(unix.IPPROTO_TCP), one(ruleset.Reset())),
 			ruleset.NewRule("refuse anything else", one(ruleset.Unreachable())),
@@ -204,9 +202,19 @@ func capture() []ruleset.Rule {
 		captured := append(ruleset.One(ruleset.InSet(setsOf[f].captured)), ruleset.ChangeMark(0, routeBit)...)
 		rules = append(rules,
 			ruleset.NewRule("served here", f.IfFamily(), ruleset.IfToServer(), f.LoadFrontend(ruleset.First), captured),
-			ruleset.NewRule("an error about what is served here", f.IfFamily(), f.IfICMP(), ruleset.IfRelated(), f.LoadQuotedFrontend(ruleset.First), captured))
+			captureErrors(f))
 	}
 	return rules
+}
+
+func captureErrors(f *ruleset.Family) ruleset.Rule {
+	captured := append(ruleset.One(ruleset.InSet(setsOf[f].captured)), ruleset.ChangeMark(0, routeBit)...)
+	return ruleset.NewRule("an error about what is served here", f.IfFamily(), f.IfICMP(), ruleset.IfRelated(), f.LoadQuotedFrontend(ruleset.First), captured)
+}
+
+// captured takes the mark off that routing needed.
+func captured() []ruleset.Rule {
+	return []ruleset.Rule{ruleset.NewRule("routed; IPVS compares the whole mark", ruleset.IfMarked(routeBit), ruleset.ChangeMark(routeBit, 0))}
 }
 
 // postrouting sees the first packet of a connection after IPVS has translated it.

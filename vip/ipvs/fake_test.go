@@ -30,6 +30,7 @@ type machine struct {
 	generation uint32
 	bound      map[netip.Addr]bool
 	captures   map[uint16]bool
+	sources    map[netip.Addr]netip.Addr // of what is local by a route
 	log        []string
 	fail       func(operation string) error
 	turn       int
@@ -44,7 +45,7 @@ type fakeServer struct {
 func newMachine(t testing.TB) *machine {
 	return &machine{
 		t: t, servers: map[serverKey]*fakeServer{}, elements: map[ruleset.Slot]ruleset.Element{},
-		rules: map[string]ruleset.Chain{}, bound: map[netip.Addr]bool{}, captures: map[uint16]bool{},
+		rules: map[string]ruleset.Chain{}, bound: map[netip.Addr]bool{}, captures: map[uint16]bool{}, sources: map[netip.Addr]netip.Addr{},
 	}
 }
 
@@ -234,8 +235,22 @@ func (m fakeRoutes) unbind(a netip.Addr) error {
 		return err
 	}
 	delete(m.machine.bound, a)
+	delete(m.sources, a)
 	return nil
 }
+
+func (m fakeRoutes) yield(a, source netip.Addr) error {
+	if !slices.Contains(nodeAddrs, source) {
+		return unix.EINVAL
+	}
+	if err := m.do("yield %s", a); err != nil {
+		return err
+	}
+	m.sources[a] = source
+	return nil
+}
+
+func (m fakeRoutes) rebind() error { clear(m.sources); return nil }
 
 func (m fakeRoutes) remove() error {
 	m.machine.bound, m.captures = map[netip.Addr]bool{}, map[uint16]bool{}

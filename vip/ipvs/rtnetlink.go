@@ -69,6 +69,7 @@ func (r *rtnetlink) bound() (map[netip.Addr]bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.device = device
 	bound := map[netip.Addr]bool{}
 	return bound, errors.Join(r.onDevice(device, bound), r.byRoute(bound))
 }
@@ -118,13 +119,19 @@ func (r *rtnetlink) onDevice(device netlink.Link, bound map[netip.Addr]bool) err
 }
 
 func (r *rtnetlink) byRoute(bound map[netip.Addr]bool) error {
+	return r.routed(func(addr netip.Addr, _ net.IP) { bound[addr] = true })
+}
+
+// routed yields the addresses that are local by a route of ours, and what this
+// node's own connections to them come from; nil: from the address itself.
+func (r *rtnetlink) routed(yield func(addr netip.Addr, source net.IP)) error {
 	wanted := &netlink.Route{Table: unix.RT_TABLE_LOCAL, Protocol: RouteProtocol}
 	const mask = netlink.RT_FILTER_TABLE | netlink.RT_FILTER_PROTOCOL
 	for _, family := range families {
 		err := r.handle.RouteListFilteredIter(int(family), wanted, mask, func(route netlink.Route) bool {
 			if route.Dst != nil {
 				if ip, ok := netip.AddrFromSlice(route.Dst.IP); ok {
-					bound[ip.Unmap()] = true
+					yield(ip.Unmap(), route.Src)
 				}
 			}
 			return true
@@ -144,10 +151,14 @@ func (r *rtnetlink) bind(addr netip.Addr) error {
 	return r.handle.RouteAdd(r.localRoute(addr))
 }
 
+// unbind takes back an address, be it on the device or local by a route.
+//
 //nolint:wrapcheck // addresses.unbind does
 func (r *rtnetlink) unbind(addr netip.Addr) error {
 	if r.device != nil {
-		return r.handle.AddrDel(r.device, deviceAddress(addr))
+		if err := r.handle.AddrDel(r.device, deviceAddress(addr)); err == nil || !gone(err) {
+			return err
+		}
 	}
 	return r.handle.RouteDel(r.localRoute(addr))
 }

@@ -80,6 +80,14 @@ func (g *generation) stop() error {
 	return err
 }
 
+// mode names the dataplane's; empty: there is none.
+func (g *generation) mode() string {
+	if g.plane == nil {
+		return ""
+	}
+	return g.plane.backend.Name()
+}
+
 // discard gives up a generation that never ran.
 func (g *generation) discard(before *generation) error {
 	if g.plane == nil || (before != nil && g.plane == before.plane) {

@@ -75,7 +75,7 @@ func sameVIP(a, b *corefile.VIP) bool {
 // already, if there is, because it knows what it has made.
 func (p *plane) chooseBackend(ctx context.Context, old *plane) error {
 	config := p.config
-	backend, rejected, err := dataplane.Choose(ctx, config.Mode, dataplane.Options{Scheduler: config.Scheduler, IPVS: config.IPVS}, p.log)
+	backend, rejected, err := dataplane.Choose(ctx, config.Mode, p.options(), p.log)
 	if err != nil {
 		return config.Errorf("vip", "%v", err)
 	}
@@ -93,6 +93,10 @@ func (p *plane) chooseBackend(ctx context.Context, old *plane) error {
 	}
 	p.backend, p.inherited = present, true
 	return dataplane.Close(backend)
+}
+
+func (p *plane) options() dataplane.Options {
+	return dataplane.Options{Scheduler: p.config.Scheduler, IPVS: p.config.IPVS}
 }
 
 // wire connects the parts. Controller and gate each know the other one.

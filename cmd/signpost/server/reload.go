@@ -112,7 +112,7 @@ func (s *Server) swapPlane(ctx context.Context, before, next *generation) {
 	if before.plane != nil {
 		before.plane.stop()
 		if next.plane == nil || next.plane.backend != before.plane.backend {
-			s.fleet.supersede(before.plane.backend)
+			s.fleet.supersede(ctx, before.plane.backend, next.mode())
 		}
 	}
 	if next.plane == nil {

@@ -69,8 +69,10 @@ func (p *plane) tidy(ctx context.Context) {
 		return
 	}
 	ctx = context.WithoutCancel(ctx) // it is short, and half of it is of no use
-	keep := p.fleet.retire(ctx, p.backend.Name())
+	mode := p.backend.Name()
+	keep := p.fleet.retire(ctx, mode)
 	if p.exclusive {
+		p.fleet.inherit(dataplane.Leftovers(ctx, mode, keep, p.options(), p.log), mode, keep)
 		dataplane.CleanupOthers(ctx, keep, p.log)
 	}
 }

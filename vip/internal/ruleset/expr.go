@@ -109,6 +109,17 @@ func IfTranslated() []expr.Any {
 	return ifConnection(expr.CtKeySTATUS, statusDNAT)
 }
 
+// IfKnown leaves the rule on the first packet of a connection, that is until one
+// has gone its whole way.
+func IfKnown() []expr.Any { return ifConnection(expr.CtKeySTATUS, statusConfirmed) }
+
+// IfUnknown leaves the rule unless the packet is the first of its connection.
+func IfUnknown() []expr.Any {
+	return One(&expr.Ct{Key: expr.CtKeySTATUS, Register: First}, bitwise(statusConfirmed, 0), Equals(make([]byte, 4)))
+}
+
+const statusConfirmed = 1 << 3 // IPS_CONFIRMED
+
 // AddrLen is the number of bytes of an address.
 func (f *Family) AddrLen() int { return int(f.len) }
 
