@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,19 +17,28 @@ import (
 type ForwardConfig struct {
 	// From is the domain; "." is everything.
 	From string
-	// To are the upstreams, at most 15: an IP address with or without a port,
-	// "dns://" or "tls://" and an address, or the path of a resolv.conf(5) file,
-	// which is read again when it changes. "tls://ADDRESS%NAME" names the server
-	// of that address alone.
+	// To are the upstreams, at most 15: an IP address or a host name with or
+	// without a port, "dns://", "tls://" or "https://" in front of one, or the
+	// path of a resolv.conf(5) file, which is read again when it changes.
+	// "tls://ADDRESS%NAME" names the server of that address alone.
 	To []string
+	// Resolvers look up the host names in To, once when the configuration is
+	// built: IP addresses with or without a port, asked in turn until one has
+	// an answer. Default: the system's.
+	Resolvers []string
+	// Source is the address to ask from; default: what the kernel thinks best.
+	Source netip.Addr
 	// Except are domains below From that the next handler gets instead.
 	Except []string
 	// Policy says which upstream is asked first; default random.
 	Policy Policy
 	// ForceTCP asks over TCP always, PreferUDP over UDP even for TCP clients.
-	// Neither concerns tls upstreams.
+	// Neither concerns tls and https upstreams.
 	ForceTCP, PreferUDP bool
-	// TLS is for tls upstreams.
+	// HTTPGet asks https upstreams by GET, which caches on the way may answer,
+	// and not by POST.
+	HTTPGet bool
+	// TLS is for tls and https upstreams.
 	TLS ForwardTLS
 	// MaxConcurrent limits the queries that wait for upstreams; those beyond are
 	// REFUSED. Default: three quarters of the server's MaxQueries, so that slow
@@ -130,6 +140,7 @@ type forward struct {
 	waiting   atomic.Int64
 
 	exchange exchanger
+	resolve  hostResolver
 	tls      *tlsSettings
 	metrics  *metrics
 	tasks    *tasks
@@ -150,10 +161,13 @@ func newForward(fc ForwardConfig, cfg Config, m *metrics) (*forward, error) {
 	}
 	f := &forward{
 		conf: fc, from: dns.CanonicalName(fc.From), except: canonical(fc.Except), tls: tls, metrics: m, log: cfg.Log,
-		exchange: exchanger{udpSize: cfg.MaxUDPSize, forged: m.dropChildren[dropForged], outside: m.dropChildren[dropBailiwick]},
+		exchange: exchanger{udpSize: cfg.MaxUDPSize, source: fc.Source, forged: m.dropChildren[dropForged], outside: m.dropChildren[dropBailiwick]},
 		tasks:    newTasks(),
 	}
-	targets, err := parseUpstreams(fc.To)
+	if f.resolve, err = newHostResolver(fc.Resolvers, fc.Source); err != nil {
+		return fail(err)
+	}
+	targets, err := parseUpstreams(context.Background(), fc.To, f.resolve)
 	if err != nil {
 		return fail(err)
 	}
@@ -178,7 +192,7 @@ func (f *forward) begin() {
 func (f *forward) end() {
 	f.tasks.close()
 	for _, up := range *f.upstreams.Load() {
-		up.pool.close()
+		up.close()
 	}
 }
 

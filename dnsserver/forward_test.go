@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -338,6 +339,12 @@ func TestParseUpstreams(t *testing.T) {
 	resolv := write("resolv.conf", "# hello\nsearch example\nnameserver 192.0.2.1\nnameserver 2001:db8::1\noptions ndots:5\n")
 	empty := write("empty", "search example\n")
 	broken := write("broken", "nameserver ns.example\n")
+	resolve := func(_ context.Context, host string) ([]netip.Addr, error) {
+		if host != "ns.example" {
+			return nil, errNoAddress
+		}
+		return []netip.Addr{netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("2001:db8::77")}, nil
+	}
 	for _, tt := range []struct {
 		to      []string
 		want    string
@@ -350,7 +357,15 @@ func TestParseUpstreams(t *testing.T) {
 		{nil, "", "no upstream"},
 		{[]string{empty}, "", "no nameserver"},
 		{[]string{broken}, "", `nameserver "ns.example": not an IP address`},
-		{[]string{"ns.example"}, "", `upstream "ns.example": must be an IP address with or without a port`},
+		{[]string{"ns.example", "ns.example.:5353"}, "192.0.2.77:53 [2001:db8::77]:53 192.0.2.77:5353 [2001:db8::77]:5353", ""},
+		{[]string{"tls://ns.example", "https://ns.example%dns.example"}, "tls://192.0.2.77:853 tls://[2001:db8::77]:853 " +
+			"https://192.0.2.77%dns.example:443 https://[2001:db8::77%dns.example]:443", ""},
+		{[]string{"lost.example"}, "", `looking up upstream "lost.example": no address`},
+		{[]string{"192.0.2"}, "", `upstream "192.0.2": must be an IP address or a host name`},
+		{[]string{"bad_name.example"}, "", "must be an IP address or a host name"},
+		{[]string{"a..example"}, "", "must be an IP address or a host name"},
+		{[]string{"ns.example:dns"}, "", "must be an IP address or a host name"},
+		{[]string{strings.Repeat("a.", 130) + "example"}, "", "must be an IP address or a host name"},
 		{[]string{dir + "/missing"}, "", "no such file"},
 		{[]string{"tls://192.0.2.1", "tls://[2001:db8::1]:8853"}, "tls://192.0.2.1:853 tls://[2001:db8::1]:8853", ""},
 		{
@@ -358,10 +373,11 @@ func TestParseUpstreams(t *testing.T) {
 			"tls://192.0.2.1%dns.example:853 tls://192.0.2.2%dns.example:8853 tls://[2001:db8::1%dns.example]:8853", "",
 		},
 		{[]string{"192.0.2.1", "192.0.2.1:53"}, "192.0.2.1:53", ""},
-		{[]string{"https://192.0.2.1"}, "", `transport "https": must be dns or tls`},
+		{[]string{"https://192.0.2.1", "https://[2001:db8::1]:8443"}, "https://192.0.2.1:443 https://[2001:db8::1]:8443", ""},
+		{[]string{"quic://192.0.2.1"}, "", `transport "quic": must be dns, tls or https`},
 		{manyUpstreams(16), "", "16 upstreams: at most 15"},
 	} {
-		got, err := parseUpstreams(tt.to)
+		got, err := parseUpstreams(t.Context(), tt.to, resolve)
 		if tt.wantErr != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("%v: error %v, want %q", tt.to, err, tt.wantErr)

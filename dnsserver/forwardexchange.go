@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ var errForged = errors.New("reply doesn't match the question")
 // used again.
 type exchanger struct {
 	udpSize uint16
+	source  netip.Addr         // to ask from; invalid: any
 	forged  prometheus.Counter // replies that don't belong to the question
 	outside prometheus.Counter // records that don't
 }
@@ -33,11 +35,14 @@ type exchanger struct {
 // over TCP; if that fails the truncated one stands, with TC.
 func (e *exchanger) do(ctx context.Context, up *upstream, r *dns.Msg, tcp bool) (*dns.Msg, error) {
 	asked := e.question(r)
+	if up.https != nil {
+		asked.Id = 0 // nothing is to be told apart, and caches see one question (RFC 8484 4.1)
+	}
 	wire, err := asked.Pack()
 	if err != nil {
 		return nil, fmt.Errorf("packing question: %w", err)
 	}
-	reply, err := e.exchange(ctx, up, asked, wire, tcp || up.tls)
+	reply, err := e.exchange(ctx, up, asked, wire, tcp)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +53,10 @@ func (e *exchanger) do(ctx context.Context, up *upstream, r *dns.Msg, tcp bool) 
 }
 
 func (e *exchanger) exchange(ctx context.Context, up *upstream, asked *dns.Msg, wire []byte, stream bool) (*dns.Msg, error) {
-	if stream {
+	switch {
+	case up.transport == DoH:
+		return e.overHTTPS(ctx, up, asked, wire)
+	case up.transport == DoT || stream:
 		return e.overStream(ctx, up, asked, wire)
 	}
 	reply, err := e.overUDP(ctx, up, asked, wire)
@@ -89,7 +97,8 @@ func (e *exchanger) question(r *dns.Msg) *dns.Msg {
 // passing over whatever else arrives at the port.
 func (e *exchanger) overUDP(ctx context.Context, up *upstream, asked *dns.Msg, wire []byte) (*dns.Msg, error) {
 	up.dials.Inc()
-	conn, err := new(net.Dialer).DialContext(ctx, "udp", up.label)
+	dialer := net.Dialer{LocalAddr: localUDP(e.source)}
+	conn, err := dialer.DialContext(ctx, "udp", up.label)
 	if err != nil {
 		return nil, err //nolint:wrapcheck // names the operation and the address
 	}

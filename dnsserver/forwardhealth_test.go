@@ -232,7 +232,7 @@ func TestForwardFile(t *testing.T) {
 		}
 		changed := watch.changed()
 		if changed {
-			f.reread()
+			f.reread(t.Context())
 		}
 		if changed != step.changed || upstreams() != step.want {
 			t.Errorf("%s: changed %v, upstreams %s; want %v, %s", step.name, changed, upstreams(), step.changed, step.want)

@@ -69,14 +69,14 @@ func (f *forward) follow(ctx context.Context, watch *fileWatch) {
 		case <-tick.C:
 		}
 		if watch.changed() {
-			f.reread()
+			f.reread(ctx)
 		}
 	}
 }
 
 // reread reads the upstreams again.
-func (f *forward) reread() {
-	targets, err := parseUpstreams(f.conf.To)
+func (f *forward) reread(ctx context.Context) {
+	targets, err := parseUpstreams(ctx, f.conf.To, f.resolve)
 	if err == nil {
 		err = f.tls.check(targets)
 	}
@@ -110,7 +110,7 @@ func (f *forward) setTargets(targets []upstreamAddr) bool {
 	f.upstreams.Store(&next)
 	for _, up := range before {
 		if !slices.Contains(targets, up.upstreamAddr) {
-			up.pool.close()
+			up.close()
 		}
 	}
 	return !slices.Equal(before, next)

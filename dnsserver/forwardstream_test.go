@@ -86,7 +86,7 @@ func TestForwardTLS(t *testing.T) {
 			}, func(r *dns.Msg, _ bool) []*dns.Msg { return []*dns.Msg{good(t, r, "@ 60 IN A 192.0.2.1")} })
 			cfg, fc := forwardTo(up)
 			fc.Timeout = 5 * time.Second
-			to := upstreamAddr{addr: up.addr, tls: true, serverName: tt.server}
+			to := upstreamAddr{addr: up.addr, transport: DoT, serverName: tt.server}
 			fc.To, fc.TLS = []string{to.String()}, tt.conf
 			s := startWith(t, cfg, nil)
 			for range 3 {

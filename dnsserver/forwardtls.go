@@ -1,20 +1,21 @@
 package dnsserver
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"os"
 )
 
-// ForwardTLS is how tls upstreams are spoken to (RFC 7858). All fields may be
-// empty.
+// ForwardTLS is how tls and https upstreams are spoken to (RFC 7858, RFC 8484).
+// All fields may be empty.
 type ForwardTLS struct {
 	// CertFile and KeyFile are the client's certificate, CAFile holds those that
 	// upstreams are checked against; default: the system's.
 	CertFile, KeyFile, CAFile string
 	// ServerName is the name that certificates have to be for; default: the
-	// address.
+	// upstream's name or address.
 	ServerName string
 }
 
@@ -60,6 +61,11 @@ func (t *tlsSettings) check(targets []upstreamAddr) error {
 // config is the configuration for one upstream.
 func (t *tlsSettings) config(to upstreamAddr) *tls.Config {
 	c := t.base.Clone()
-	c.ServerName = orDefault(orDefault(to.serverName, t.serverName), to.addr.Addr().String())
+	c.ServerName = t.nameOf(to)
 	return c
+}
+
+// nameOf is the name that an upstream's certificate has to be for.
+func (t *tlsSettings) nameOf(to upstreamAddr) string {
+	return cmp.Or(to.serverName, t.serverName, to.host, to.addr.Addr().String())
 }

@@ -2,6 +2,7 @@ package corefile
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -75,9 +76,35 @@ func connOptions(f *dnsserver.ForwardConfig) map[string]func(*scan) {
 		"expire":         func(o *scan) { f.Pool.Expire = o.duration(time.Millisecond, longest) },
 		"max_age":        func(o *scan) { f.Pool.MaxAge = o.duration(0, longest) },
 		"max_idle_conns": func(o *scan) { f.Pool.MaxIdle = o.number(0, 1_000_000) },
+		"source_address": func(o *scan) { f.Source = sourceAddress(o) },
+		"resolver":       func(o *scan) { f.Resolvers = resolvers(o) },
+		"doh_method":     func(o *scan) { f.HTTPGet = o.oneOf("GET", "POST") == "GET" },
 		"tls_servername": func(o *scan) { f.TLS.ServerName = o.word("a name") },
 		"tls":            func(o *scan) { forwardTLS(o, &f.TLS) },
 	}
+}
+
+func sourceAddress(o *scan) netip.Addr {
+	text := o.word("an IP address")
+	if text == "" {
+		return netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		o.argError(text, "an IP address")
+	}
+	return addr
+}
+
+// resolvers reads the addresses of those who know the names of upstreams.
+func resolvers(o *scan) []string {
+	o.count(1, -1, "one or more of IP[:PORT]")
+	for _, arg := range o.args {
+		if _, err := dnsserver.ParseResolver(arg); err != nil {
+			o.argError(arg, "an IP address with or without a port")
+		}
+	}
+	return o.args
 }
 
 // forwardTLS reads "tls", "tls CA", "tls CERT KEY" or "tls CERT KEY CA".

@@ -29,7 +29,8 @@ var transports = map[string]struct {
 }
 
 // parseKey reads a block's key: "[dns://|tls://|https://]ZONE[:PORT]", where
-// ZONE is a name or a network, which stands for its reverse zones (R10).
+// ZONE is a name or a network, which stands for its reverse zones (R10). A port
+// alone is for all names.
 func parseKey(key string, defaultPort uint16) ([]Address, error) {
 	rest, scheme := key, "dns"
 	if before, after, found := strings.Cut(key, "://"); found {
@@ -45,6 +46,9 @@ func parseKey(key string, defaultPort uint16) ([]Address, error) {
 	host, port, err := splitPort(rest, defaultPort)
 	if err != nil {
 		return nil, err
+	}
+	if host == "" && rest != "" {
+		host = "."
 	}
 	zones, err := parseZone(host)
 	if err != nil {
