@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -81,6 +82,51 @@ func TestOutage(t *testing.T) {
 	}
 	if n := testutil.CollectAndCount(registry, "coredns_kubernetes_rest_client_requests_total"); n == 0 {
 		t.Error("no requests counted")
+	}
+}
+
+// L4, X08: a load balancer without a server behind it takes connections and ends
+// them at once; that is an outage like any other.
+func TestNobodyBehind(t *testing.T) {
+	for mode, options := range modes {
+		t.Run(mode, func(t *testing.T) {
+			registry := prometheus.NewRegistry()
+			h := follow(t, newServer(t, options), Config{Metrics: NewMetrics(registry)})
+			before := h.synced()
+			h.server.Down()
+			listener, err := net.Listen("tcp", strings.TrimPrefix(h.server.URL(), "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for {
+					conn, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					_ = conn.Close()
+				}
+			}()
+			for _, resource := range []string{"services", "endpointslices", "namespaces"} {
+				eventually(t, "the loss of "+resource, func() bool { return connected(t, registry, resource) == 0 })
+			}
+			_ = listener.Close()
+			<-ended
+			if v := h.store.Current(); v != before {
+				t.Errorf("revision %d became %d", before.Revision, v.Revision)
+			}
+			if err := h.server.Up(); err != nil {
+				t.Fatal(err)
+			}
+			h.server.Put(apistub.Service("web", "new", "10.96.0.30"))
+			h.waitFor("web", "new", "")
+			eventually(t, "recovery", func() bool { return len(h.source.Failing()) == 0 && connected(t, registry, "services") == 1 })
+			if n := h.log.count("level=WARN"); n != 1 {
+				t.Errorf("%d lines of failing:\n%s", n, h.log.text.String())
+			}
+		})
 	}
 }
 

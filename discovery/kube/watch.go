@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 
@@ -33,6 +34,9 @@ func (f *fetcher) watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	o.FieldSelector = f.table.resource.fields
 	initial := o.SendInitialEvents != nil
 	from, err := f.client.Get().Resource(f.table.resource.name).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
+	if err == nil && unanswered(from) {
+		err = errUnanswered
+	}
 	switch {
 	case err != nil && initial && pausesDeaf(err, o):
 		return nil, errors.New(err.Error()) // as one that it doesn't know
@@ -48,6 +52,17 @@ func (f *fetcher) watch(ctx context.Context, o metav1.ListOptions) (watch.Interf
 	f.last = w
 	f.running.Go(w.run)
 	return w, nil
+}
+
+// errUnanswered is why a watch did not begin, where the library keeps the cause
+// to itself.
+var errUnanswered = errors.New("the connection ended, or took too long, before there was an answer")
+
+// unanswered reports what the library returns in place of the error if the
+// connection ends or times out early: a watch with nothing in it. That is how it
+// looks from here when a load balancer has no API server left behind it.
+func unanswered(w watch.Interface) bool {
+	return reflect.TypeOf(w) == reflect.TypeOf(watch.NewEmptyWatch())
 }
 
 // stopLast ends the watch before this one: the reflector leaves it open if what
