@@ -146,3 +146,16 @@ func (v *VirtualServer) Equal(o *VirtualServer) bool {
 		slices.Equal(v.Cluster, o.Cluster) && slices.Equal(v.Local, o.Local) &&
 		v.Restricted == o.Restricted && slices.Equal(v.SourceRanges, o.SourceRanges)
 }
+
+// EndpointPorts lists the ports that the endpoints of both sets have, each once.
+func (v *VirtualServer) EndpointPorts() []uint16 {
+	var ports []uint16
+	for _, endpoints := range [][]Endpoint{v.Cluster, v.Local} {
+		for _, e := range endpoints {
+			if port := e.AddrPort.Port(); !slices.Contains(ports, port) {
+				ports = append(ports, port)
+			}
+		}
+	}
+	return ports
+}

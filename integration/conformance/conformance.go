@@ -38,6 +38,9 @@ type Limits struct {
 	Captures bool
 	// AffinityLingers: a client's affinity ends later than its timeout.
 	AffinityLingers bool
+	// HostPorts: what others do with a port of all addresses of the node, they do
+	// with that port of a cluster address.
+	HostPorts bool
 	// NoInterfaces: a pod is told from others by its address only.
 	NoInterfaces bool
 	// InProcess: the dataplane is this process. When it ends, nobody answers
@@ -93,9 +96,11 @@ func Run(t *testing.T, s Suite) {
 		{"features", r.features},
 		{"spread", r.spread},
 		{"affinity", r.affinity},
+		{"window", r.window},
 		{"random", r.random},
 		{"life", r.life},
 		{"strangers", r.strangers},
+		{"host ports", r.hostPorts},
 		{"live", r.live},
 		{"heal", r.heal},
 		{"no orphan", r.leavesNothing},

@@ -23,7 +23,7 @@ func TestUserspace(t *testing.T) {
 			}})
 		},
 		Steps:  6, // of random packets the package has a test of its own
-		Limits: conformance.Limits{LosesSource: true, NoSCTP: true, SilentUDP: true, Captures: true, NoInterfaces: true, InProcess: true},
+		Limits: conformance.Limits{LosesSource: true, NoSCTP: true, SilentUDP: true, Captures: true, NoInterfaces: true, InProcess: true, HostPorts: true},
 		Breakages: []conformance.Breakage{
 			{Name: "X02 ip addr del VIP", Do: func() error { return flushRoutes(1) }},
 			{Name: "X02 ip route flush proto 83", Do: func() error { return flushRoutes(100) }},

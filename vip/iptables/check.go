@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"strings"
 
 	"signpost/discovery"
 	"signpost/vip"
+	"signpost/vip/sysctl"
 )
 
 // check refuses virtual servers that can't be said in a payload (P-25, X10).
@@ -53,15 +53,11 @@ func checkNode(node *vip.Node) error {
 	return nil
 }
 
-// Kernel settings that the rules depend on, and one by which a feature shows.
-const (
-	liberalSetting = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal"
-	sctpSetting    = "/proc/sys/net/netfilter/nf_conntrack_sctp_timeout_established"
-)
+// sctpSetting is a kernel setting by which a feature shows.
+const sctpSetting = "/proc/sys/net/netfilter/nf_conntrack_sctp_timeout_established"
 
 func readSettings() settings {
-	value, err := os.ReadFile(liberalSetting)
-	return settings{liberal: err == nil && strings.TrimSpace(string(value)) == "1"}
+	return settings{liberal: sysctl.LiberalConntrack()}
 }
 
 // lacks says why kinds of virtual servers can't be had; nil: they can.

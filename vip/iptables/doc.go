@@ -34,8 +34,10 @@
 //	        not admitted           DROP                                       (P-18)
 //	        a port of a cluster address, or a service address, that is nobody's:
 //	                               SIGNPOST-UNASSIGNED refuses                (F-16)
-//	   filter FORWARD -> SIGNPOST-FORWARD   marked or translated: ACCEPT; pods' invalid: DROP
-//	   filter INPUT -> SIGNPOST-LOCALHOST   keeps others out of localhost (O-05)
+//	   filter FORWARD -> SIGNPOST-STRAYS    pods' segments out of the window: DROP
+//	                     SIGNPOST-FORWARD   marked or translated: ACCEPT
+//	   filter INPUT -> SIGNPOST-STRAYS, and
+//	                   SIGNPOST-LOCALHOST   keeps others out of localhost (O-05)
 //	                   SIGNPOST-HEALTH-CHECKS   lets load balancers in    (F-09)
 //	                            |
 //	   nat POSTROUTING -> SIGNPOST-POSTROUTING

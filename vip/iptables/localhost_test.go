@@ -64,7 +64,7 @@ func TestLiberalConntrack(t *testing.T) {
 		{settings{liberal: true}, testNode.Detector, false},
 		{settings{}, vip.Detector{}, false},
 	} {
-		rules := compiler{family: ip4, pods: c.pods}.forwarding(c.settings)
+		rules := compiler{family: ip4, pods: c.pods}.strays(c.settings)
 		if got := strings.Contains(strings.Join(rules, "\n"), "INVALID"); got != c.want {
 			t.Errorf("%+v, %+v: drops %t", c.settings, c.pods, got)
 		}

@@ -38,7 +38,7 @@ func TestForeignRules(t *testing.T) {
 		jumpFirst := func() {
 			t.Helper()
 			rules := strings.Split(sh(t, with(v, "IPT -S FORWARD")), "\n")
-			if !strings.HasSuffix(rules[1], servicesChain) || !strings.HasSuffix(rules[2], forwardChain) || strings.Count(strings.Join(rules, ""), forwardChain) != 1 {
+			if !strings.HasSuffix(rules[1], servicesChain) || !strings.HasSuffix(rules[2], straysChain) || !strings.HasSuffix(rules[3], forwardChain) || strings.Count(strings.Join(rules, ""), forwardChain) != 1 {
 				t.Errorf("jumps: %q", rules)
 			}
 		}

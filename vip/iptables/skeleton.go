@@ -18,6 +18,7 @@ const (
 	hairpinChain     = prefix + "HAIRPIN"
 	markChain        = prefix + "MARK"
 	forwardChain     = prefix + "FORWARD"
+	straysChain      = prefix + "STRAYS"
 	localhostChain   = prefix + "LOCALHOST"
 	healthChain      = prefix + "HEALTH-CHECKS"
 	refuseChain      = prefix + "REFUSE"
@@ -54,9 +55,11 @@ func jumpsOf(t table) []jump {
 	const first = "-m conntrack --ctstate NEW -j " + servicesChain
 	return []jump{
 		{"INPUT", first},
+		{"INPUT", "-j " + straysChain},
 		{"INPUT", "-j " + localhostChain},
 		{"INPUT", "-j " + healthChain},
 		{"FORWARD", first},
+		{"FORWARD", "-j " + straysChain},
 		{"FORWARD", "-j " + forwardChain},
 		{"OUTPUT", first},
 	}
@@ -104,7 +107,8 @@ func (c compiler) skeleton(t table, node *vip.Node, s settings) []chain {
 	return []chain{
 		static(refuseChain, refusals),
 		static(unassignedChain, unassigned),
-		static(forwardChain, c.forwarding(s)),
+		static(straysChain, c.strays(s)),
+		static(forwardChain, c.forwarding()),
 		static(localhostChain, c.localhost(node)),
 	}
 }
@@ -130,22 +134,28 @@ func (c compiler) natSkeleton(s settings) []chain {
 	return chains
 }
 
-// forwarding lets translated connections through where the host forwards
-// nothing by default (B22). What conntrack can't place, of what pods send, is
-// dropped: it would get to the client untranslated, which then resets its
-// connection. Others' goes its way: they may have sent the rest of the
-// connection by another (B56).
-func (c compiler) forwarding(s settings) []string {
+// strays drops the segments of pods that conntrack can't place: they would get
+// to the client untranslated, or to this node if the connection is masqueraded,
+// and whoever gets one resets the connection (B56). Others' go their way, and so
+// do segments that begin or refuse a connection: the rest of it may have gone by
+// another.
+func (c compiler) strays(s settings) []string {
 	var texts []string
 	if !s.liberal {
-		const invalid = "-m conntrack --ctstate INVALID " + drop
 		for _, test := range c.fromPod() {
-			texts = append(texts, test+invalid)
+			texts = append(texts, test+"-p tcp -m tcp --tcp-flags SYN,RST NONE -m conntrack --ctstate INVALID "+drop)
 		}
 	}
-	return append(texts,
-		"-m mark --mark 0x4000/0x4000 "+accept,
-		"-m conntrack --ctstate RELATED,ESTABLISHED -m conntrack --ctstate DNAT "+accept)
+	return texts
+}
+
+// forwarding lets translated connections through where the host forwards
+// nothing by default (B22).
+func (c compiler) forwarding() []string {
+	return []string{
+		"-m mark --mark 0x4000/0x4000 " + accept,
+		"-m conntrack --ctstate RELATED,ESTABLISHED -m conntrack --ctstate DNAT " + accept,
+	}
 }
 
 // localhost keeps others out of 127/8 where node ports answer there: the kernel

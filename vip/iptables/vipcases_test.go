@@ -12,7 +12,7 @@ import (
 func TestClosedForwarding(t *testing.T) {
 	t.Parallel()
 	for _, f := range []*family{ip4, ip6} {
-		rules := compiler{family: f, pods: testNode.Detector}.forwarding(settings{})
+		rules := compiler{family: f, pods: testNode.Detector}.forwarding()
 		for _, want := range []string{
 			"-m mark --mark 0x4000/0x4000 -j ACCEPT",
 			"-m conntrack --ctstate RELATED,ESTABLISHED -m conntrack --ctstate DNAT -j ACCEPT",

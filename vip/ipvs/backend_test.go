@@ -82,14 +82,14 @@ func TestOperations(t *testing.T) {
 		{
 			"I-09: rules before the server, the server before the address, the gate last", "", web,
 			[]string{
-				"commit 3+ 0-", "add server 10.96.0.7:80/TCP",
+				"commit 4+ 0-", "add server 10.96.0.7:80/TCP",
 				"add 172.16.1.1:8080 to 10.96.0.7:80/TCP", "add 172.16.2.1:8080 to 10.96.0.7:80/TCP",
 				"bind 10.96.0.7", "commit 3+ 0-",
 			},
 		},
 		{
 			"I-04: the gate closes before the server goes, the address and what names it last", web, "",
-			[]string{"commit 0+ 3-", "delete server 10.96.0.7:80/TCP", "unbind 10.96.0.7", "commit 0+ 3-"},
+			[]string{"commit 0+ 3-", "delete server 10.96.0.7:80/TCP", "unbind 10.96.0.7", "commit 0+ 4-"},
 		},
 		{
 			"I-16: an endpoint more is one request", web, web + "endpoint 172.16.2.9 node=n2",

@@ -47,9 +47,10 @@ const (
 // tries again from the same port would be let through.
 var (
 	natPostrouting = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookPostrouting, Priority: nft.ChainPriorityNATSource}
-	// Before IPVS, which works at the output hook just after destination NAT.
-	arrived = filter(nft.ChainHookPrerouting, *nft.ChainPriorityNATDest)
-	sent    = filter(nft.ChainHookOutput, *nft.ChainPriorityNATDest)
+	// Before IPVS, which works at the output hook just after destination NAT; and
+	// before that, so that nobody else translates what goes to IPVS (B24).
+	arrived = filter(nft.ChainHookPrerouting, *beforeNAT)
+	sent    = filter(nft.ChainHookOutput, *beforeNAT)
 	// After the dispatch, which may replace the whole mark, and before routing.
 	beforeRouting = filter(nft.ChainHookPrerouting, *nft.ChainPriorityNATDest+10)
 	// IPVS works at the input hook, just before source NAT.
@@ -61,8 +62,9 @@ func filter(at *nft.ChainHook, priority nft.ChainPriority) *ruleset.Hook {
 	return &ruleset.Hook{Type: nft.ChainTypeFilter, At: at, Priority: nft.ChainPriorityRef(priority)}
 }
 
-// skeleton returns all chains. They depend on the node's settings alone.
-func skeleton(node *vip.Node) []ruleset.Chain {
+// skeleton returns all chains. They depend on the node's settings alone. Liberal
+// is a connection tracking that does not look at TCP's window.
+func skeleton(node *vip.Node, liberal bool) []ruleset.Chain {
 	one := ruleset.One
 	chains := []ruleset.Chain{
 		{Name: preroutingChain, Hook: arrived, Rules: beginnings("arrived here")},
@@ -83,7 +85,7 @@ func skeleton(node *vip.Node) []ruleset.Chain {
 	for _, f := range ruleset.Families {
 		chains = append(chains, familyChains(f, node)...)
 	}
-	return chains
+	return append(append(chains, kept()...), strays(liberal))
 }
 
 func dispatchChain(f *ruleset.Family) string { return f.Name + "-services" }

@@ -93,7 +93,7 @@ func (c *compiler) compile(at vip.Frontend, v *vip.VirtualServer) *compiled {
 	case vip.KindExternalIP, vip.KindLoadBalancer:
 		out.gates = append(out.gates, ruleset.Element{Set: s.captured, Key: string(key)})
 	}
-	out.standing = append(out.standing, hairpin(s, v)...)
+	out.standing = slices.Concat(out.standing, hairpin(s, v), ports(s, v))
 	out.ranges = sourceRanges(s, key, v)
 	return out
 }

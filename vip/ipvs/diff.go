@@ -7,6 +7,7 @@ import (
 
 	"signpost/vip"
 	"signpost/vip/internal/ruleset"
+	"signpost/vip/sysctl"
 )
 
 var _ vip.Differ = (*Backend)(nil)
@@ -20,7 +21,7 @@ func (b *Backend) Diff(ctx context.Context, want *vip.State) ([]vip.Difference, 
 	}
 	own := &Backend{config: b.config, log: b.log, flags: b.flags, planes: planes}
 	defer own.forget()
-	found, err := planes.table.Look(ctx, skeleton(want.Node()))
+	found, err := planes.table.Look(ctx, skeleton(want.Node(), false))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (d *differ) chains(found *ruleset.Contents, node *vip.Node) {
 		d.add(vip.Missing, "table inet "+tableName+" is missing, or of another shape")
 		return
 	}
-	for _, chain := range skeleton(node) {
+	for _, chain := range skeleton(node, sysctl.LiberalConntrack()) {
 		if !found.Has(chain) {
 			d.add(vip.Missing, "chain "+chain.Name+" is missing, or holds other rules")
 		}

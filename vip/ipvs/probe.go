@@ -38,7 +38,7 @@ func (b *Backend) Probe(ctx context.Context) error {
 		return fmt.Errorf("probing ipvs: %w", err)
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.Try(ctx, skeleton(&vip.Node{})); err != nil {
+	if err := conn.Try(ctx, skeleton(&vip.Node{}, false)); err != nil {
 		return fmt.Errorf("probing ipvs: nf_tables, which masquerades and filters in this mode: %s", ruleset.Reason(err,
 			"a kind of rule or set (NAT, masquerading, fib, reject, conntrack in family inet)"))
 	}

@@ -15,10 +15,13 @@ import (
 // IPv6 (other settings of which the controller's periodic look tells).
 
 const (
-	// rollFor is how long that goes on at a time: so long an Apply may have to
-	// wait. rollEvery is the pause between: it costs a tenth of a core at most.
+	// rollFor is how long that goes on at a time, and rollEvery the pause between:
+	// it costs a tenth of a core. Where it takes longer to read rollLeast servers,
+	// it goes on for up to rollLong: so long an Apply may have to wait.
 	rollFor   = 10 * time.Millisecond
 	rollEvery = 90 * time.Millisecond
+	rollLeast = 512
+	rollLong  = 50 * time.Millisecond
 	// rollAtOnce is how many servers are read between two looks at the clock.
 	rollAtOnce = 32
 )
@@ -29,8 +32,12 @@ func (v *view) roll(ctx context.Context, s *servers) (glance, bool) {
 	if len(v.left) == 0 {
 		v.left = slices.AppendSeq(v.left, maps.Keys(s.held))
 	}
-	g := glance{}
-	for began := time.Now(); len(v.left) > 0 && time.Since(began) < rollFor; {
+	g, began, started := glance{}, time.Now(), len(v.left)
+	for len(v.left) > 0 {
+		took, read := time.Since(began), started-len(v.left)
+		if took >= rollLong || took >= rollFor && read >= rollLeast {
+			break
+		}
 		n := len(v.left) - min(rollAtOnce, len(v.left))
 		for _, key := range v.left[n:] {
 			if !s.inspect(ctx, key, g) {

@@ -8,6 +8,7 @@ import (
 
 	"signpost/vip"
 	"signpost/vip/internal/ruleset"
+	"signpost/vip/sysctl"
 )
 
 // table is what this package needs of nf_tables; *ruleset.Conn is one.
@@ -32,6 +33,7 @@ type rules struct {
 	later []ruleset.Chain
 
 	node    *vip.Node // that the chains are made for
+	liberal bool      // so is this: connection tracking does not look at TCP's window
 	settled uint32    // the ruleset's generation after our last transaction or look
 	// port is our socket as the kernel's notifications name it.
 	port atomic.Uint32
@@ -106,7 +108,7 @@ func (r *rules) commit(ctx context.Context, b *batch) error {
 // our last one.
 func (r *rules) write(ctx context.Context, t *ruleset.Transaction) error {
 	if r.fresh {
-		t.Create, t.Chains = true, append(opened(skeleton(r.node)), t.Chains...)
+		t.Create, t.Chains = true, append(opened(skeleton(r.node, r.liberal)), t.Chains...)
 	}
 	if t.Empty() {
 		return nil
@@ -129,7 +131,7 @@ func (r *rules) write(ctx context.Context, t *ruleset.Transaction) error {
 // undisturbed reports whether nobody has changed the ruleset since our last
 // transaction: it saves the look, which costs as much as there are Services.
 func (r *rules) undisturbed(ctx context.Context, node *vip.Node) (bool, error) {
-	if r.held == nil || !r.node.Equal(node) {
+	if r.held == nil || !r.node.Equal(node) || r.liberal != sysctl.LiberalConntrack() {
 		return false, nil
 	}
 	now, err := r.conn.Generation(ctx)
@@ -142,7 +144,8 @@ func (r *rules) look(ctx context.Context, node *vip.Node) error {
 	if same, err := r.undisturbed(ctx, node); err != nil || same {
 		return err
 	}
-	want := skeleton(node)
+	r.liberal = sysctl.LiberalConntrack()
+	want := skeleton(node, r.liberal)
 	found, err := r.conn.Look(ctx, want)
 	if err != nil {
 		return err

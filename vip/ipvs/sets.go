@@ -22,6 +22,7 @@ type familySets struct {
 	captured   *ruleset.Set                   // frontends whose address is not this node's (F-07)
 	clusterIPs *ruleset.Set                   // addresses whose other ports are refused (F-16, I-06)
 	hairpin    *ruleset.Set                   // endpoint . endpoint: those that may run on this node (P-15)
+	ports      *ruleset.Set                   // ports of TCP endpoints (B56)
 	owned      *ruleset.Set                   // frontends of the IPVS servers that are ours (I-08)
 }
 
@@ -41,6 +42,7 @@ func newFamilySets(f *ruleset.Family) *familySets {
 		captured:   &ruleset.Set{Name: f.Name + "-captured", Key: frontend},
 		clusterIPs: &ruleset.Set{Name: f.Name + "-cluster-ips", Key: []nft.SetDatatype{address}},
 		hairpin:    &ruleset.Set{Name: f.Name + "-hairpin", Key: []nft.SetDatatype{address, address}},
+		ports:      &ruleset.Set{Name: f.Name + "-endpoint-ports", Key: []nft.SetDatatype{nft.TypeInetService}},
 		owned:      &ruleset.Set{Name: f.Name + "-owned", Key: frontend},
 	}
 	for source := range s.from {
@@ -52,7 +54,7 @@ func newFamilySets(f *ruleset.Family) *familySets {
 }
 
 func (s *familySets) all() []*ruleset.Set {
-	return append(s.from[:], s.marks, s.restricted, s.ranges, s.captured, s.clusterIPs, s.hairpin, s.owned)
+	return append(s.from[:], s.marks, s.restricted, s.ranges, s.captured, s.clusterIPs, s.hairpin, s.ports, s.owned)
 }
 
 // gate reports whether the set decides who reaches a server, as opposed to

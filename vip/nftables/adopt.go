@@ -6,6 +6,7 @@ import (
 
 	"signpost/vip"
 	"signpost/vip/internal/ruleset"
+	"signpost/vip/sysctl"
 )
 
 // adopt makes the kernel equal want without knowing what it holds: it looks,
@@ -30,7 +31,7 @@ func (b *Backend) adopt(ctx context.Context, want *vip.State) error {
 // nobody has committed anything since our own last transaction. It saves the
 // look, which costs as much as there are Services.
 func (b *Backend) undisturbed(ctx context.Context, want *vip.State) (bool, error) {
-	if b.ledger == nil || !b.node.Equal(want.Node()) {
+	if b.ledger == nil || !b.node.Equal(want.Node()) || b.liberal != sysctl.LiberalConntrack() {
 		return false, nil
 	}
 	now, err := b.kernel.Generation(ctx)
@@ -43,7 +44,7 @@ func (b *Backend) lookAndReconcile(ctx context.Context, want *vip.State) error {
 		return err
 	}
 	b.ledger, b.fresh, b.stuck = newLedger(found), !usable, map[vip.Frontend]error{}
-	b.node, b.settled = want.Node(), found.generation
+	b.node, b.settled, b.liberal = want.Node(), found.generation, sysctl.LiberalConntrack()
 	return b.reconcile(ctx, found, want)
 }
 
@@ -67,7 +68,7 @@ func (b *Backend) reconcile(ctx context.Context, found *contents, want *vip.Stat
 // gets that together with its Services, if there are any.
 func (b *Backend) repair(ctx context.Context, found *contents, want *vip.State) error {
 	if !b.fresh {
-		return b.commit(ctx, found.repair(want.Node()))
+		return b.commit(ctx, found.repair(want.Node(), b.liberal))
 	}
 	if want.Len() > 0 {
 		return nil
@@ -120,9 +121,9 @@ func (c *contents) hasChain(want ruleset.Chain) bool {
 }
 
 // repair returns what has to change in the parts that depend on no Service.
-func (c *contents) repair(node *vip.Node) *ruleset.Transaction {
+func (c *contents) repair(node *vip.Node, liberal bool) *ruleset.Transaction {
 	t := &ruleset.Transaction{}
-	for _, want := range skeleton(node) {
+	for _, want := range skeleton(node, liberal) {
 		if !c.hasChain(want) {
 			t.Chains = append(t.Chains, want)
 		}

@@ -25,6 +25,7 @@ type Backend struct {
 	batch  int // frontends of one transaction; 0: batchSize
 
 	node     *vip.Node // that the chains are made for
+	liberal  bool      // so is this: connection tracking does not look at TCP's window
 	settled  uint32    // the ruleset's generation after our last transaction or look
 	intruded bool      // somebody else has changed the ruleset since
 
@@ -183,7 +184,7 @@ func (b *Backend) try(ctx context.Context, steps []step, node *vip.Node, failed 
 func (b *Backend) createFirst(t *ruleset.Transaction, node *vip.Node) {
 	if b.fresh {
 		t.Create = true
-		t.Chains = append(skeleton(node), t.Chains...)
+		t.Chains = append(skeleton(node, b.liberal), t.Chains...)
 		t.Add = append(t.Add, nodeElements(node)...)
 	}
 }

@@ -37,8 +37,9 @@ var (
 	postrouting = &ruleset.Hook{Type: nft.ChainTypeNAT, At: nft.ChainHookPostrouting, Priority: nft.ChainPriorityNATSource}
 )
 
-// skeleton returns the chains that do not depend on any Service.
-func skeleton(node *vip.Node) []ruleset.Chain {
+// skeleton returns the chains that do not depend on any Service. Liberal is a
+// connection tracking that does not look at TCP's window.
+func skeleton(node *vip.Node, liberal bool) []ruleset.Chain {
 	chains := []ruleset.Chain{
 		{Name: preroutingChain, Hook: prerouting, Rules: perFamily("arrived here", func(f *ruleset.Family) expr.Any { return ruleset.Jump(servicesChain(f)) })},
 		{Name: outputChain, Hook: output, Rules: perFamily("sent by this node", func(f *ruleset.Family) expr.Any { return ruleset.Jump(servicesChain(f)) })},
@@ -53,7 +54,7 @@ func skeleton(node *vip.Node) []ruleset.Chain {
 	for _, f := range ruleset.Families {
 		chains = append(chains, ruleset.Chain{Name: servicesChain(f), Rules: dispatch(f, node)})
 	}
-	return chains
+	return append(chains, strays(liberal)...)
 }
 
 func servicesChain(f *ruleset.Family) string { return f.Name + "-services" }

@@ -2,10 +2,13 @@ package nftables
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
 	"net/netip"
 
 	"signpost/vip"
 	"signpost/vip/internal/ruleset"
+	"signpost/vip/sysctl"
 )
 
 var _ vip.Differ = (*Backend)(nil)
@@ -48,7 +51,7 @@ func (d *differ) add(kind vip.DifferenceKind, text string) {
 func (d *differ) compare(found *contents) {
 	node := d.want.Node()
 	if found != nil {
-		d.shared(found.repair(node))
+		d.shared(found.repair(node, sysctl.LiberalConntrack()))
 	}
 	steps := d.backend.ledgerSteps(d.want)
 	for _, s := range steps {
@@ -159,8 +162,11 @@ func ofFrontend(e ruleset.Element) bool {
 	return ok
 }
 
-// words names an element of a set of addresses.
+// words names an element of a set of addresses or ports.
 func words(e ruleset.Element) string {
+	if e.Set == setsOf[e.Set.Family].ports && len(e.Key) >= 2 {
+		return fmt.Sprintf("port %d in set %s", binary.BigEndian.Uint16([]byte(e.Key)), e.Set.Name)
+	}
 	addr, _ := netip.AddrFromSlice([]byte(e.Key[:min(len(e.Key), e.Set.Family.AddrLen())]))
 	return "address " + addr.String() + " in set " + e.Set.Name
 }

@@ -33,6 +33,7 @@
 //	   sticky/...      session affinity, see affinity.go              (P-16)
 //	                              |
 //	                         routing, filters of others
+//	          [strays-forward], [strays-input]: strays.go has them    (B56)
 //	                              |
 //	                              v
 //	             [nat-postrouting] hook postrouting, priority srcnat

@@ -2,6 +2,7 @@ package nftables
 
 import (
 	"net/netip"
+	"slices"
 
 	"signpost/vip"
 	"signpost/vip/internal/ruleset"
@@ -59,7 +60,7 @@ func elementsOf(v *vip.VirtualServer, c class, l layout) (own, shared []ruleset.
 	if v.Kind == vip.KindClusterIP {
 		shared = append(shared, ruleset.Element{Set: s.clusterIPs, Key: string(ruleset.AppendAddr(nil, v.Frontend.Addr))})
 	}
-	return own, append(shared, hairpinElements(s, v)...)
+	return own, slices.Concat(shared, hairpinElements(s, v), portElements(s, v))
 }
 
 func dispatchElement(s *familySets, f vip.Frontend, entry string) ruleset.Element {

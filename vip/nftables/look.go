@@ -13,7 +13,7 @@ import (
 // shape that this version makes; otherwise, and if there is no table, the
 // contents are empty.
 func look(ctx context.Context, kernel *ruleset.Conn) (found *contents, usable bool, err error) {
-	raw, err := kernel.Look(ctx, skeleton(&vip.Node{}))
+	raw, err := kernel.Look(ctx, skeleton(&vip.Node{}, false))
 	if err != nil {
 		return nil, false, err
 	}
@@ -71,7 +71,7 @@ func frontendIn(e ruleset.Element) (vip.Frontend, bool) {
 	f := e.Set.Family
 	s := setsOf[f]
 	switch e.Set {
-	case s.clusterIPs, s.hairpin, s.nodePortAddrs:
+	case s.clusterIPs, s.hairpin, s.ports, s.nodePortAddrs:
 		return vip.Frontend{}, false
 	case s.nodePorts:
 		return parseProtocolPort(vip.NodePortFrontend(f == ruleset.IPv6, 0, 0).Addr, e.Key)

@@ -57,7 +57,7 @@ func features() []feature {
 		rules("address types (nft_fib_inet)", prerouting, ruleset.IfFromThisNode()...),
 		rules("refusals before routing (nft_reject_inet, kernel 5.9)", prerouting, ruleset.Unreachable()),
 		rules("masquerading (nft_masq)", postrouting, ruleset.Masquerade()),
-		{name: "its sets and chains", sets: allSets, chains: skeleton(&vip.Node{})},
+		{name: "its sets and chains", sets: allSets, chains: skeleton(&vip.Node{}, false)},
 	}
 }
 

@@ -28,7 +28,7 @@ func memory(t *testing.T, want *vip.State) *contents {
 	b.ledger = newLedger(newContents())
 	b.ledger.found = nil
 	held := newContents()
-	for _, c := range skeleton(want.Node()) {
+	for _, c := range skeleton(want.Node(), false) {
 		held.chains[c.Name] = c.Labels()
 	}
 	transaction, _ := b.ledger.plan(b.ledgerSteps(want), want.Node().Detector)

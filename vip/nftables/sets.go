@@ -21,6 +21,7 @@ type familySets struct {
 	localEndpoints *ruleset.Set // the same for the local set
 	clusterIPs     *ruleset.Set // addresses whose other ports are refused (F-16)
 	hairpin        *ruleset.Set // endpoint . endpoint: those that may run on this node (P-15)
+	ports          *ruleset.Set // ports of TCP endpoints (B56)
 	ranges         *ruleset.Set // address . protocol . port . source network (P-18)
 	affinity       *ruleset.Set // client . address . protocol . port . endpoint's number (P-16)
 }
@@ -50,6 +51,7 @@ func newFamilySets(f *ruleset.Family) *familySets {
 		localEndpoints: &ruleset.Set{Name: f.Name + "-local-endpoints", Family: f, Key: with(frontend, number), Data: endpoint},
 		clusterIPs:     &ruleset.Set{Name: f.Name + "-cluster-ips", Family: f, Key: []nft.SetDatatype{addr}},
 		hairpin:        &ruleset.Set{Name: f.Name + "-hairpin", Family: f, Key: []nft.SetDatatype{addr, addr}},
+		ports:          &ruleset.Set{Name: f.Name + "-endpoint-ports", Family: f, Key: []nft.SetDatatype{port}},
 		ranges:         &ruleset.Set{Name: f.Name + "-source-ranges", Family: f, Key: with(frontend, addr), Intervals: true},
 		affinity:       &ruleset.Set{Name: f.Name + "-affinity", Family: f, Key: with([]nft.SetDatatype{addr}, with(frontend, number)...), Limit: affinityLimit},
 	}
@@ -58,7 +60,7 @@ func newFamilySets(f *ruleset.Family) *familySets {
 func (s *familySets) all() []*ruleset.Set {
 	return []*ruleset.Set{
 		s.services, s.nodePorts, s.nodePortAddrs, s.endpoints, s.localEndpoints,
-		s.clusterIPs, s.hairpin, s.ranges, s.affinity,
+		s.clusterIPs, s.hairpin, s.ports, s.ranges, s.affinity,
 	}
 }
 

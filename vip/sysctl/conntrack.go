@@ -1,6 +1,9 @@
 package sysctl
 
-import "time"
+import (
+	"path/filepath"
+	"time"
+)
 
 // ConntrackLimits are the settings of connection tracking that whoever runs the
 // node may choose, as with kube-proxy's --conntrack-… flags
@@ -52,6 +55,13 @@ func (l ConntrackLimits) Settings(cpus int) []Setting {
 		}
 	}
 	return wanted
+}
+
+// LiberalConntrack reports whether connection tracking lets segments pass that
+// are outside of the window.
+func LiberalConntrack() bool {
+	value, err := read(filepath.Join(Root, conntrackFolder+"tcp_be_liberal"))
+	return err == nil && value != 0
 }
 
 const conntrackFolder = "net/netfilter/nf_conntrack_"
