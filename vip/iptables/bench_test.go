@@ -10,35 +10,6 @@ import (
 	"signpost/vip/viptest"
 )
 
-// manyServices is a cluster of services with ten endpoints each.
-func manyServices(n int) *discovery.Store {
-	store := discovery.NewStore()
-	store.Update(func(tx *discovery.Tx) {
-		for i := range n {
-			tx.PutService(oneOfMany(i, 0))
-		}
-	})
-	return store
-}
-
-// oneOfMany makes one of them; its last endpoint depends on the variant.
-func oneOfMany(i int, variant byte) *discovery.Service {
-	endpoints := make([]discovery.Endpoint, 10)
-	for j := range endpoints {
-		addr := netip.AddrFrom4([4]byte{10, 128 + byte(j), byte(i >> 8), byte(i)})
-		if j == 9 && variant > 0 {
-			addr = netip.AddrFrom4([4]byte{10, 200, 0, variant})
-		}
-		endpoints[j] = discovery.Endpoint{Addr: addr, Node: "other", Ready: true, Serving: true}
-	}
-	return &discovery.Service{
-		Key:        discovery.Key{Namespace: "bench", Name: fmt.Sprint("service-", i)},
-		ClusterIPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)})},
-		Ports:      []discovery.Port{{Port: 80}},
-		Slices:     []*discovery.Slice{{Ports: []discovery.EndpointPort{{Port: 8080}}, Endpoints: endpoints}},
-	}
-}
-
 // forEachSize runs a benchmark with both variants, with 100, 1,000 and 10,000
 // services in an otherwise empty network namespace.
 func forEachSize(b *testing.B, run func(b *testing.B, v variant, store *discovery.Store)) {
@@ -46,7 +17,7 @@ func forEachSize(b *testing.B, run func(b *testing.B, v variant, store *discover
 		for _, n := range []int{100, 1_000, 10_000} {
 			b.Run(fmt.Sprintf("%s/%d", v, n), func(b *testing.B) {
 				viptest.InNamespace(b)
-				run(b, v, manyServices(n))
+				run(b, v, viptest.ManyServices(n))
 			})
 		}
 	}
@@ -102,7 +73,7 @@ func BenchmarkChange(b *testing.B) {
 		variant := byte(0)
 		for b.Loop() {
 			variant++
-			next := store.Update(func(tx *discovery.Tx) { tx.PutService(oneOfMany(5, variant)) })
+			next := store.Update(func(tx *discovery.Tx) { tx.PutService(viptest.OneOfMany(5, variant)) })
 			want := planner.Next(have, snapshot, next, testNode)
 			mustApply(b, backend, have, want)
 			snapshot, have = next, want
@@ -112,7 +83,7 @@ func BenchmarkChange(b *testing.B) {
 
 // BenchmarkPayload compiles all services and writes their payload to nowhere.
 func BenchmarkPayload(b *testing.B) {
-	want := vip.Planner{}.Plan(manyServices(10_000).Current(), testNode)
+	want := vip.Planner{}.Plan(viptest.ManyServices(10_000).Current(), testNode)
 	b.ReportAllocs()
 	for b.Loop() {
 		l := newLedger(ip4, testNode, settings{randomFully: true})

@@ -384,43 +384,14 @@ func TestKernelHung(t *testing.T) {
 	}
 }
 
-// many is a cluster of n services with ten endpoints each.
-func many(n int) *discovery.Store {
-	store := discovery.NewStore()
-	store.Update(func(tx *discovery.Tx) {
-		for i := range n {
-			tx.PutService(oneOfMany(i, 0))
-		}
-	})
-	return store
-}
-
-// oneOfMany makes one of them; its last endpoint depends on the variant.
-func oneOfMany(i int, variant byte) *discovery.Service {
-	endpoints := make([]discovery.Endpoint, 10)
-	for j := range endpoints {
-		a := netip.AddrFrom4([4]byte{172, 16 + byte(j), byte(i >> 8), byte(i)})
-		if j == 9 && variant > 0 {
-			a = netip.AddrFrom4([4]byte{172, 31, 0, variant})
-		}
-		endpoints[j] = discovery.Endpoint{Addr: a, Node: "n2", Ready: true, Serving: true}
-	}
-	return &discovery.Service{
-		Key:        discovery.Key{Namespace: fmt.Sprint("bench-", i%100), Name: fmt.Sprint("service-", i)},
-		ClusterIPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)})},
-		Ports:      []discovery.Port{{Port: 80}},
-		Slices:     []*discovery.Slice{{Ports: []discovery.EndpointPort{{Port: 8080}}, Endpoints: endpoints}},
-	}
-}
-
-var benchNode = &vip.Node{Name: "n1", Detector: vip.Detector{CIDRs: []netip.Prefix{netip.MustParsePrefix("172.16.0.0/12")}}}
+var benchNode = &vip.Node{Name: "n1", Detector: vip.Detector{CIDRs: []netip.Prefix{netip.MustParsePrefix("10.128.0.0/9")}}}
 
 // forSizes runs a benchmark with a kernel that holds the services.
 func forSizes(b *testing.B, run func(b *testing.B, backend *Backend, store *discovery.Store, held *vip.State)) {
 	for _, n := range []int{100, 1000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			inKernel(b)
-			store := many(n)
+			store := viptest.ManyServices(n)
 			want := vip.Planner{}.Plan(store.Current(), benchNode)
 			backend := kernelBackend(b, Config{})
 			began := time.Now()
@@ -439,7 +410,7 @@ func BenchmarkKernelChange(b *testing.B) {
 		snapshot, variant := store.Current(), byte(0)
 		for b.Loop() {
 			variant++
-			next := store.Update(func(tx *discovery.Tx) { tx.PutService(oneOfMany(5, variant)) })
+			next := store.Update(func(tx *discovery.Tx) { tx.PutService(viptest.OneOfMany(5, variant)) })
 			want := vip.Planner{}.Next(have, snapshot, next, benchNode)
 			mustApply(b, backend, have, want)
 			snapshot, have = next, want
@@ -519,7 +490,7 @@ func frontendsOf(state *vip.State) []vip.Frontend {
 // editWeight has another program give a server's first endpoint another weight.
 func editWeight(t testing.TB, f vip.Frontend, weight int) {
 	a := f.Addr.As4()
-	to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{172, 16, a[2], a[3]}), 8080)
+	to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 128, a[2], a[3]}), 8080)
 	command(t, "ipvsadm", "-e", "-t", netip.AddrPortFrom(f.Addr, f.Port).String(), "-r", to.String(), "-m", "-w", fmt.Sprint(weight))
 }
 
@@ -555,7 +526,7 @@ func watchOnly(t testing.TB, b *Backend) <-chan struct{} {
 // of the table (X02, X03).
 func TestKernelLargeDrift(t *testing.T) {
 	inKernel(t)
-	b, want := kernelBackend(t, Config{}), vip.Planner{}.Plan(many(1000).Current(), benchNode)
+	b, want := kernelBackend(t, Config{}), vip.Planner{}.Plan(viptest.ManyServices(1000).Current(), benchNode)
 	mustApply(t, b, nil, want)
 	drift := watchOnly(t, b)
 	const limit = 2 * time.Second
@@ -565,7 +536,7 @@ func TestKernelLargeDrift(t *testing.T) {
 		}
 		at := netip.AddrPortFrom(f.Addr, f.Port).String()
 		a := f.Addr.As4()
-		to := fmt.Sprintf("172.16.%d.%d:8080", a[2], a[3])
+		to := fmt.Sprintf("10.128.%d.%d:8080", a[2], a[3])
 		damage := []string{
 			"ipvsadm -e -t " + at + " -r " + to + " -m -w 5",
 			"ipvsadm -d -t " + at + " -r " + to,

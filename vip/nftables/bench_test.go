@@ -1,49 +1,17 @@
 package nftables
 
 import (
-	"fmt"
-	"net/netip"
 	"testing"
 
-	"signpost/discovery"
 	"signpost/vip"
 	"signpost/vip/viptest"
 )
-
-// manyServices is a cluster of 10,000 services with ten endpoints each.
-func manyServices() *discovery.Store {
-	store := discovery.NewStore()
-	store.Update(func(tx *discovery.Tx) {
-		for i := range 10_000 {
-			tx.PutService(oneOfMany(i, 0))
-		}
-	})
-	return store
-}
-
-// oneOfMany makes one of them; its last endpoint depends on the variant.
-func oneOfMany(i int, variant byte) *discovery.Service {
-	endpoints := make([]discovery.Endpoint, 10)
-	for j := range endpoints {
-		addr := netip.AddrFrom4([4]byte{10, 128 + byte(j), byte(i >> 8), byte(i)})
-		if j == 9 && variant > 0 {
-			addr = netip.AddrFrom4([4]byte{10, 200, 0, variant})
-		}
-		endpoints[j] = discovery.Endpoint{Addr: addr, Node: "other", Ready: true, Serving: true}
-	}
-	return &discovery.Service{
-		Key:        discovery.Key{Namespace: "bench", Name: fmt.Sprint("service-", i)},
-		ClusterIPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)})},
-		Ports:      []discovery.Port{{Port: 80}},
-		Slices:     []*discovery.Slice{{Ports: []discovery.EndpointPort{{Port: 8080}}, Endpoints: endpoints}},
-	}
-}
 
 // BenchmarkFirstSync writes 10,000 services with ten endpoints each into an
 // empty kernel.
 func BenchmarkFirstSync(b *testing.B) {
 	viptest.InNamespace(b)
-	want := vip.Planner{}.Plan(manyServices().Current(), testNode)
+	want := vip.Planner{}.Plan(viptest.ManyServices(10_000).Current(), testNode)
 	for b.Loop() {
 		backend := newBackend(b)
 		mustApply(b, backend, nil, want)
@@ -58,7 +26,7 @@ func BenchmarkFirstSync(b *testing.B) {
 // BenchmarkAdopt begins with a kernel that is right already, as after a restart.
 func BenchmarkAdopt(b *testing.B) {
 	viptest.InNamespace(b)
-	want := vip.Planner{}.Plan(manyServices().Current(), testNode)
+	want := vip.Planner{}.Plan(viptest.ManyServices(10_000).Current(), testNode)
 	mustApply(b, newBackend(b), nil, want)
 	for b.Loop() {
 		mustApply(b, newBackend(b), nil, want)
@@ -68,7 +36,7 @@ func BenchmarkAdopt(b *testing.B) {
 // BenchmarkLook is the periodic check of a kernel that nobody touched.
 func BenchmarkLook(b *testing.B) {
 	viptest.InNamespace(b)
-	want := vip.Planner{}.Plan(manyServices().Current(), testNode)
+	want := vip.Planner{}.Plan(viptest.ManyServices(10_000).Current(), testNode)
 	backend := newBackend(b)
 	mustApply(b, backend, nil, want)
 	for b.Loop() {
@@ -80,14 +48,14 @@ func BenchmarkLook(b *testing.B) {
 // model to the kernel.
 func BenchmarkChange(b *testing.B) {
 	viptest.InNamespace(b)
-	store, planner, backend := manyServices(), vip.Planner{}, newBackend(b)
+	store, planner, backend := viptest.ManyServices(10_000), vip.Planner{}, newBackend(b)
 	snapshot := store.Current()
 	have := planner.Plan(snapshot, testNode)
 	mustApply(b, backend, nil, have)
 	variant := byte(0)
 	for b.Loop() {
 		variant++
-		next := store.Update(func(tx *discovery.Tx) { tx.PutService(oneOfMany(5, variant)) })
+		next := store.Update(func(tx *discovery.Tx) { tx.PutService(viptest.OneOfMany(5, variant)) })
 		want := planner.Next(have, snapshot, next, testNode)
 		mustApply(b, backend, have, want)
 		snapshot, have = next, want
