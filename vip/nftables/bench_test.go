@@ -3,6 +3,8 @@ package nftables
 import (
 	"testing"
 
+	"signpost/discovery"
+
 	"signpost/vip"
 	"signpost/vip/viptest"
 )
