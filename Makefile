@@ -11,7 +11,7 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo un
 LDFLAGS   := -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: build run test check lint fmt fuzz flood integration integration-ipvs bench bench-dns lab lab-exec lab-down clean help
+.PHONY: build run test check lint fmt fuzz flood integration integration-ipvs integration-kube bench bench-dns lab lab-exec lab-down clean help
 
 build: ## build bin/signpost and bin/echo (the examples' backend)
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -48,6 +48,9 @@ integration: build ## run the tests of the built binary and of real kernels; nee
 
 integration-ipvs: ## run the tests of IPVS in a guest kernel that has it; builds that the first time (10 minutes)
 	GO='$(GO)' COUNT=$(COUNT) integration/guest/test.sh
+
+integration-kube: build ## run the tests against a real API server; builds that the first time (5 minutes); needs root
+	KUBEAPI=$$(GO='$(GO)' integration/kubeapi/build.sh) && KUBEAPI=$$KUBEAPI REQUIRE_KUBE=1 SIGNPOST='$(CURDIR)/bin/signpost' $(GO) test -count=$(COUNT) -v -timeout 10m ./integration/kube
 
 bench: ## run the benchmarks BENCH (.) for BENCHTIME (1s) each, COUNT times, for benchstat
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) -benchmem -count=$(COUNT) ./...
