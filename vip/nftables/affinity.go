@@ -1,6 +1,7 @@
 package nftables
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -19,7 +20,8 @@ import (
 // with affinity has a chain of its own, with two rules an endpoint: who is
 // remembered with it goes there; and who is not gets there by chance and is
 // remembered. An endpoint that goes takes its two rules along, so nobody is
-// sent there any more, at once.
+// sent there any more, at once; then it is forgotten who had it. Else, when it
+// comes back, clients would return to it from where they are by then.
 
 // stick returns the rules of a chain with affinity.
 func (c class) stick(a action) []ruleset.Rule {
@@ -88,4 +90,73 @@ func stickyName(v *vip.VirtualServer) string {
 	f := v.Frontend
 	addr := strings.ReplaceAll(f.Addr.String(), ":", "_")
 	return fmt.Sprintf("%s/%s/%d/%s", addr, strings.ToLower(f.Protocol.String()), f.Port, hex.EncodeToString(sum.Sum(nil)[:6]))
+}
+
+// forgetClients takes the clients of endpoints that have gone out of the sets.
+// If that fails they are forgotten when their time is over.
+func (b *Backend) forgetClients(ctx context.Context, steps []step) {
+	gone := map[*ruleset.Set]map[string]bool{}
+	for _, s := range steps {
+		set, key := setsOf[ruleset.FamilyOf(s.frontend.Is6())].affinity, string(frontendKey(s.frontend))
+		stay := s.after.sticky(nil)
+		for number := range s.before.sticky(s.after) {
+			if stay[number] {
+				continue
+			}
+			if gone[set] == nil {
+				gone[set] = map[string]bool{}
+			}
+			gone[set][key+string(ruleset.AppendNumber(nil, number))] = true
+		}
+	}
+	for set, endpoints := range gone {
+		if err := b.forgetFrom(ctx, set, endpoints); err != nil {
+			b.log.Debug("forgetting clients of endpoints that have gone", "err", err)
+		}
+	}
+}
+
+// sticky are the numbers of an entry's endpoints, if clients are remembered with
+// them. An entry that was found is taken to be as its follower in this.
+func (e *entry) sticky(follower *entry) map[uint32]bool {
+	numbers := map[uint32]bool{}
+	like := e
+	if e != nil && e.server == nil {
+		like = follower
+	}
+	if like == nil || like.class.server == nil {
+		return numbers
+	}
+	for _, list := range [][]netip.AddrPort{e.layout.cluster, e.layout.local} {
+		endpoints := make([]vip.Endpoint, len(list))
+		for i, ap := range list {
+			endpoints[i].AddrPort = ap
+		}
+		for _, n := range endpointNumbers(endpoints) {
+			numbers[n] = true
+		}
+	}
+	return numbers
+}
+
+// forgetFrom deletes the elements of endpoints. One that expires meanwhile is
+// refused, and the others with it: then it looks again.
+func (b *Backend) forgetFrom(ctx context.Context, set *ruleset.Set, endpoints map[string]bool) error {
+	var err error
+	for range 3 {
+		var all []ruleset.Element
+		if all, err = b.kernel.Remembered(ctx, set); err != nil {
+			continue
+		}
+		t := &ruleset.Transaction{}
+		for _, e := range all {
+			if n := set.Family.AddrLen(); len(e.Key) > n && endpoints[e.Key[n:]] {
+				t.Del = append(t.Del, ruleset.Element{Set: set, Key: e.Key})
+			}
+		}
+		if err = b.commit(ctx, t); err == nil || !refusal(err) {
+			return err
+		}
+	}
+	return err
 }

@@ -166,6 +166,7 @@ func (b *Backend) try(ctx context.Context, steps []step, node *vip.Node, failed 
 	err := b.commit(ctx, t)
 	if err == nil {
 		b.fresh = false
+		b.forgetClients(ctx, steps)
 		return nil
 	}
 	undo()

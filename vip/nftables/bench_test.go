@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"signpost/discovery"
-
 	"signpost/vip"
 	"signpost/vip/viptest"
 )

@@ -184,6 +184,17 @@ func (c *Conn) readSet(s *Set, found *Contents) error {
 	return nil
 }
 
+// Remembered lists what packets have put in a set that they fill. What it lists
+// may have expired since.
+func (c *Conn) Remembered(ctx context.Context, s *Set) ([]Element, error) {
+	if err := c.bound(ctx); err != nil {
+		return nil, err
+	}
+	found := &Contents{}
+	err := c.readSet(s, found)
+	return found.Elements, err
+}
+
 func decode(s *Set, raw *nft.SetElement) Element {
 	e := Element{Set: s, Key: string(raw.Key), Last: string(raw.KeyEnd)}
 	if s.Verdicts() {
