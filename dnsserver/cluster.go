@@ -18,6 +18,7 @@ type Cluster struct {
 	store *discovery.Store
 	log   *slog.Logger
 	view  atomic.Pointer[view]
+	start *patientStart
 	// changes wakes those who tell others of new serials.
 	changes signal
 }
@@ -25,8 +26,11 @@ type Cluster struct {
 // NewCluster returns the zones of a valid configuration over a store. It
 // answers from what the store has now; [Cluster.Run] keeps it current.
 func NewCluster(c ClusterConfig, store *discovery.Store, log *slog.Logger) *Cluster {
-	cluster := &Cluster{conf: newViewConfig(c), store: store, log: log}
+	cluster := &Cluster{conf: newViewConfig(c), store: store, log: log, start: newPatientStart(c.StartupTimeout)}
 	cluster.view.Store(newView(cluster.conf, firstSerial(time.Now())).advance(store.Current()))
+	if cluster.Synced() {
+		cluster.start.done()
+	}
 	return cluster
 }
 
@@ -53,6 +57,7 @@ func (c *Cluster) update(snap *discovery.Snapshot) {
 		c.changes.wake()
 	}
 	if next.snap.Synced != before.snap.Synced {
+		c.start.done()
 		c.log.Info("cluster zones are complete", "revision", snap.Revision, "services", next.services.Len())
 	}
 }
@@ -97,8 +102,7 @@ func (c *Cluster) answer(w dns.ResponseWriter, req *dns.Msg, next dns.Handler) *
 		return nil
 	}
 	name, qtype := req.Question[0].Name, req.Question[0].Qtype
-	v := c.view.Load()
-	r := v.lookup(&q, qtype)
+	v, r := c.lookup(queryContext(w), &q, qtype)
 	if r.outcome == outside || r.outcome == missing && c.fallsThrough(name, r) && !r.zone.doubled(&q) {
 		return nil
 	}

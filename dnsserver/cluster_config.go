@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/miekg/dns"
 )
@@ -71,6 +72,11 @@ type ClusterConfig struct {
 	// server: an unknown one is answered here, fallthrough or not, and also
 	// where no reverse zone was asked for (R12, RFC 6303).
 	PrivateReverse []netip.Prefix
+
+	// StartupTimeout is for how long after the start queries wait that the
+	// source has yet to say something about; later, and if it is 0, they fail at
+	// once. Names outside of the zones wait for nothing (L1, L2).
+	StartupTimeout time.Duration
 
 	// Addrs returns the server's own addresses, for ns.dns and for the NS
 	// records (T2, T4); nil: none. It is asked at each new revision.

@@ -46,6 +46,8 @@ type metrics struct {
 	blocks map[blockKey]*counters
 	caches map[cacheMetricKey]*cacheCounters
 	stores map[cacheMetricKey]*cacheStore
+	// enabled are the directives that are on.
+	enabled map[blockKey][]string
 }
 
 // blockKey names what is counted together.
@@ -121,7 +123,7 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 		c.Describe(ch)
 	}
 	for _, d := range []*prometheus.Desc{
-		descRequests, descDO, descDuration, descRequestSize, descResponseSize, descResponses,
+		descRequests, descDO, descDuration, descRequestSize, descResponseSize, descResponses, descEnabled,
 	} {
 		ch <- d
 	}
@@ -150,6 +152,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 		total.emit(ch, key)
 	}
 	m.collectCaches(ch)
+	m.collectEnabled(ch)
 }
 
 var (

@@ -57,6 +57,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.metrics.setCacheStores(cacheStores(cfg, life))
+	s.metrics.setEnabled(enabled(cfg))
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(s.metrics); err != nil {
 			return nil, fmt.Errorf("registering dns metrics: %w", err)
@@ -137,6 +138,7 @@ func (s *Server) Reload(ctx context.Context, cfg Config) error {
 	s.cfg, s.plan, s.life = cfg, next, life
 	life.begin()
 	s.metrics.setCacheStores(cacheStores(cfg, life))
+	s.metrics.setEnabled(enabled(cfg))
 	err = stopAll(ctx, gone)
 	before.end()
 	return err

@@ -121,7 +121,7 @@ func BenchmarkLookup(b *testing.B) {
 
 // BenchmarkAnswer is the whole way from message to message.
 func BenchmarkAnswer(b *testing.B) {
-	c := &Cluster{conf: newViewConfig(propertyConfig)}
+	c := &Cluster{conf: newViewConfig(propertyConfig), start: newPatientStart(0)}
 	v, _ := benchView(benchServices)
 	c.view.Store(v)
 	h := c.Middleware(nil)

@@ -77,7 +77,7 @@ func outcome(c *Config, err error) string {
 			shown := k.DNS
 			fmt.Fprintf(&b, "  selects %t %t\n", shown.Labels != nil, shown.NamespaceLabels != nil)
 			shown.Labels, shown.NamespaceLabels = nil, nil
-			fmt.Fprintf(&b, "  kubernetes %+v startup=%s api=%+v\n", shown, k.StartupTimeout, k.API)
+			fmt.Fprintf(&b, "  kubernetes %+v api=%+v\n", shown, k.API)
 		}
 		for _, rule := range s.Block.Consolidate {
 			fmt.Fprintf(&b, "  consolidate %+v\n", rule)

@@ -15,11 +15,7 @@ type Cluster struct {
 
 	// DNS is what the DNS server needs of it.
 	DNS dnsserver.ClusterConfig
-	// StartupTimeout is accepted and has no effect: CoreDNS holds all zones
-	// back for so long, here the others are answered at once, and those of
-	// the cluster when the source has delivered everything (L1, L2).
-	StartupTimeout time.Duration
-	API            API
+	API API
 }
 
 // API is how the API server is reached. Its zero value is the pod's own
@@ -31,12 +27,9 @@ type API struct {
 	QPS, Burst, MaxInFlight       int
 }
 
-// defaultStartup is CoreDNS's startup_timeout.
-const defaultStartup = 5 * time.Second
-
 // kubernetes reads "kubernetes [ZONE…] { … }" (dns-requirements §10).
 func (b *builder) kubernetes(s *scan) {
-	k := &Cluster{Place: s.place(), StartupTimeout: defaultStartup}
+	k := &Cluster{Place: s.place()}
 	k.DNS.TTL = dnsserver.DefaultTTL
 	k.DNS.Zones = s.zones(s.args)
 	if len(s.args) == 0 {
@@ -45,7 +38,7 @@ func (b *builder) kubernetes(s *scan) {
 		}
 	}
 	options := map[string]func(*scan){
-		"startup_timeout": func(o *scan) { k.StartupTimeout = o.duration(0, time.Hour) },
+		"startup_timeout": func(o *scan) { k.DNS.StartupTimeout = o.duration(0, time.Hour) },
 	}
 	maps.Copy(options, answerOptions(&k.DNS))
 	maps.Copy(options, filterOptions(&k.DNS))

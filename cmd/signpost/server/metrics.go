@@ -2,6 +2,7 @@ package server
 
 import (
 	"runtime"
+	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -37,8 +38,31 @@ func newMetrics(registry *prometheus.Registry, s *Server, version string) *metri
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	}, func() float64 { return 1 })
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		build, m.rounds, m.failed, snapshotFigures(s), newPlaneFigures(s))
+		build, coreDNSBuild(version), m.rounds, m.failed, snapshotFigures(s), newPlaneFigures(s))
 	return m
+}
+
+// coreDNSBuild is the build under the name and the labels that CoreDNS's
+// dashboards count servers by; the version is signpost's.
+func coreDNSBuild(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "coredns_build_info", Help: "Always 1; the labels tell the build.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": revision(), "goversion": runtime.Version()},
+	}, func() float64 { return 1 })
+}
+
+// revision is the commit that the program was built from, as far as it knows.
+func revision() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return setting.Value
+		}
+	}
+	return ""
 }
 
 // Observe implements [vip.Observer].
