@@ -51,7 +51,7 @@ func (r *runner) makeHostPort(t *testing.T) (remove func()) {
 	t.Helper()
 	nft := func(script string) {
 		err := r.site.lab.RunIn(node, func() error {
-			command := exec.Command("nft", "-f", "-")
+			command := exec.CommandContext(t.Context(), "nft", "-f", "-")
 			command.Stdin = strings.NewReader(script)
 			if out, err := command.CombinedOutput(); err != nil {
 				return fmt.Errorf("%w: %s", err, out)

@@ -53,8 +53,8 @@ func (r *runner) window(t *testing.T) {
 }
 
 func isTimeout(err error) bool {
-	timeout, ok := err.(net.Error)
-	return ok && timeout.Timeout()
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 var whoAndWhom = regexp.MustCompile(`^pod (\S+) at (\S+), you are (\S+)\s*$`)

@@ -115,7 +115,7 @@ func (o *oldInterface) get(option uintptr, words []uint64) error {
 			return nil
 		}
 		if errno != unix.EINTR {
-			return errno
+			return errno //nolint:wrapcheck // the callers do
 		}
 	}
 	return unix.EINTR
