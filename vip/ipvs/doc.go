@@ -64,9 +64,21 @@
 //   - A TCP endpoint that leaves keeps its connections, with weight 0, until
 //     they end or [Config].Drain is over (I-07).
 //
+// # Drift
+//
+// IPVS tells nobody of its changes, so it is looked at every 800 ms: all of a
+// table of up to 128 KiB of text (180 servers with ten endpoints), the first part
+// of a larger one, and a summary of all IPv4 servers, which tells what is missing,
+// set otherwise, or has endpoints too many or too few, whatever the size. What it
+// doesn't tell in a large table, an exchanged endpoint or another weight, a round
+// over all endpoints does, 512 servers or more each 100 ms: see rolling.go. The
+// settings of IPv6 servers in a large table are left to the controller's
+// periodic look. BenchmarkKernelDrift measures it.
+//
 // # What it does not do
 //
-// Node ports on loopback addresses (I-18). Undo other firewalls' drops, but for
+// Node ports on loopback addresses (I-18). Let health-check node ports in where the
+// host drops by default. Undo other firewalls' drops, but for
 // the filter of iptables (I-13, hostfilter.go): packets to IPVS pass the input
 // hook, so another table that drops there has to accept what has the mark
 // 0x2000. Without nf_tables it does not run: [Backend.Probe] says so.
