@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// hostTimeout is for looking up one upstream's name, hostAttempt for one
-	// question to one resolver.
+	// hostTimeout is for looking up one upstream's name by the system,
+	// hostAttempt for one question to one resolver.
 	hostTimeout = 5 * time.Second
 	hostAttempt = 2 * time.Second
 )
@@ -38,8 +38,6 @@ func newHostResolver(resolvers []string, source netip.Addr) (hostResolver, error
 	}
 	client := &dns.Client{Dialer: &net.Dialer{LocalAddr: localUDP(source), Timeout: hostAttempt}, Timeout: hostAttempt}
 	return func(ctx context.Context, host string) ([]netip.Addr, error) {
-		ctx, cancel := context.WithTimeout(ctx, hostTimeout)
-		defer cancel()
 		var errs []error
 		for _, to := range addrs {
 			found, err := lookupAt(ctx, client, to, host)
@@ -81,15 +79,13 @@ func systemLookup(ctx context.Context, host string) ([]netip.Addr, error) {
 }
 
 // lookupAt asks one resolver for both families. The addresses of one are
-// enough.
+// enough; who doesn't reply to the first question isn't asked another.
 func lookupAt(ctx context.Context, client *dns.Client, to netip.AddrPort, host string) ([]netip.Addr, error) {
 	var found []netip.Addr
-	var errs []error
 	for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
 		reply, _, err := client.ExchangeContext(ctx, new(dns.Msg).SetQuestion(dns.Fqdn(host), qtype), to.String())
 		if err != nil {
-			errs = append(errs, fmt.Errorf("asking %s: %w", to, err))
-			continue
+			return found, fmt.Errorf("asking %s: %w", to, err)
 		}
 		for _, rr := range reply.Answer {
 			if a, ok := addressOf(rr); ok {
@@ -97,7 +93,7 @@ func lookupAt(ctx context.Context, client *dns.Client, to netip.AddrPort, host s
 			}
 		}
 	}
-	return found, errors.Join(errs...)
+	return found, nil
 }
 
 // addressOf returns the address of an A or AAAA record.
