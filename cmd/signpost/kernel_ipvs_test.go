@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"signpost/vip/ipvs"
@@ -40,15 +41,33 @@ func TestModeChangeIPVS(t *testing.T) {
 	}
 	p.changeModes("ipvs", []string{"nftables", "ipvs", "iptables", "ipvs", "userspace", "ipvs"})
 	p.expect(0, "", "vip", "diff")
+	if conn, err = net.Dial("tcp", "10.96.0.80:80"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
 	p.changeModes("ipvs", []string{"nftables"})
 	p.expect(0, "", "vip", "diff")
+	p.end(syscall.SIGTERM)
+	p = startProcess(t, p.dir)
+	p.until(`msg="connections of an earlier dataplane go on" part=vip mode=ipvs`)
+	if got := talk(conn); got != "web hello" {
+		t.Errorf("X22 a connection of mode ipvs in mode nftables, after a restart: %q", got)
+	}
+	if got := say("10.96.0.80:80"); got != "web hello" {
+		t.Errorf("X22 after a restart: %q", got)
+	}
+	p.expect(0, "clean", "vip", "cleanup", "--mode", "ipvs")
 	if servers := sh(t, "ipvsadm", "-Sn"); servers != "" {
 		t.Errorf("leftovers of ipvs: %s", servers)
 	}
 	if tables := sh(t, "nft", "list", "ruleset"); strings.Contains(strings.ToLower(tables), "signpost-ipvs") {
 		t.Errorf("leftovers of ipvs: %s", tables)
 	}
-	if addresses := sh(t, "ip", "addr"); strings.Contains(addresses, "signpost-ipvs") {
+	if addresses := sh(t, "ip", "addr") + sh(t, "ip", "route", "show", "table", "all", "proto", "84") + sh(t, "ip", "rule"); strings.Contains(addresses, "84:") ||
+		strings.Contains(addresses, "signpost-ipvs") || strings.Contains(addresses, "10.96.") {
 		t.Errorf("leftovers of ipvs: %s", addresses)
+	}
+	if got := say("10.96.0.80:80"); got != "web hello" {
+		t.Errorf("X22 after the cleanup of mode ipvs: %q", got)
 	}
 }

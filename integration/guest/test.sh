@@ -14,9 +14,9 @@ mkdir -p "$binaries"
 # Package, tests in it, seconds that they may take once.
 tests=(
 	"./vip/ipvs . 300"
-	"./cmd/signpost ^TestModeChangeIPVS$ 120"
+	"./cmd/signpost ^TestModeChangeIPVS$ 180"
 	"./integration/conformance ^TestIPVS$ 400"
-	"./integration/scenario ^(TestIPVS|TestLiveIPVS)$ 600"
+	"./integration/scenario ^(TestIPVS|TestLiveIPVS|TestLeaveIPVS)$ 900"
 )
 
 integration/guest/build.sh >/dev/null

@@ -49,6 +49,9 @@ endpoints:
 - {addresses: [172.16.85.11], nodeName: node-a}
 `
 
+// soon is what ends connections of mode ipvs that don't end by themselves.
+const soon = "\n        drain 1m"
+
 // waysIn are all ways by which mode ipvs gets a connection, and from whom.
 var waysIn = []struct{ from, to string }{
 	{"client", "10.96.0.7:80"},
@@ -69,7 +72,7 @@ type held struct {
 }
 
 func leave(t *testing.T, successor string) {
-	c := newCluster(t, "ipvs", "testdata/live")
+	c := newCluster(t, "ipvs"+soon, "testdata/live")
 	if err := os.WriteFile(filepath.Join(c.manifests, "local.yaml"), []byte(localService), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +186,7 @@ func (c *cluster) change(t *testing.T, before, after string, meanwhile func()) {
 	t.Helper()
 	from := len(c.running["node-a"].Output())
 	path := filepath.Join(c.Dir, "node-a.Corefile")
-	err := os.WriteFile(path, []byte(c.Corefile("node-a", after, c.manifests)), 0o644)
+	err := os.WriteFile(path, []byte(c.Corefile("node-a", after+soon, c.manifests)), 0o644)
 	if err = errors.Join(err, c.running["node-a"].Signal(unix.SIGHUP)); err != nil {
 		t.Fatal(err)
 	}
@@ -263,11 +266,13 @@ func (c *cluster) leftOfIPVS(t *testing.T) string {
 	return strings.TrimSpace(c.run(t, "sh", "-c", look))
 }
 
-// untilGone waits until nothing is left of mode ipvs. The kernel remembers a
-// connection for two minutes after its end.
+// untilGone waits until nothing is left of mode ipvs: the kernel remembers a
+// connection for ten seconds after a reset. Some entries stay for two minutes,
+// those of ports that the other mode's clients have used again: then it is the
+// limit that ends it.
 func (c *cluster) untilGone(t *testing.T) {
 	t.Helper()
-	const limit = 140 * time.Second
+	const limit = 90 * time.Second
 	began := time.Now()
 	for time.Since(began) < limit {
 		if c.leftOfIPVS(t) == "" {

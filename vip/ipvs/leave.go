@@ -52,7 +52,11 @@ func leaving() []ruleset.Chain {
 			ruleset.NewRule("was a service's", f.IfFamily(), address, ruleset.IfNew(), ruleset.IfUnknown(), toGuard),
 			ruleset.NewRule("was a service's, for this node", f.IfFamily(), address, ruleset.IfNew(), ruleset.IfFromThisNode(), toGuard))
 	}
-	return []ruleset.Chain{{Name: preroutingChain, Hook: arrived}, {Name: outputChain, Hook: sent}, hold, guarded}
+	chains := []ruleset.Chain{{Name: preroutingChain, Hook: arrived}, {Name: outputChain, Hook: sent}, hold, guarded}
+	for _, f := range ruleset.Families {
+		chains = append(chains, ruleset.Chain{Name: elseChain(f)}) // or a return would begin with refusals
+	}
+	return chains
 }
 
 // Quiesce has this mode make way for another one whose rules are in place: it
@@ -81,7 +85,7 @@ func (b *Backend) Quiesce(ctx context.Context) (carries bool, err error) {
 // lasting reports whether connections that exist need the set, or removing
 // what is ours does.
 func (s *familySets) lasting(set *ruleset.Set) bool {
-	return set == s.owned || set == s.marks || set == s.captured || set == s.clusterIPs
+	return set == s.owned || set == s.marks || set == s.captured || set == s.clusterIPs || set == s.ports
 }
 
 // lookBack learns what of ours the kernel holds, but for the IPVS servers.
@@ -255,6 +259,8 @@ func (u uses) needs(slot ruleset.Slot) bool {
 		case s.marks:
 			k, ok := parseMarkKey(f, slot.Key)
 			return ok && u.marks[k]
+		case s.ports:
+			return len(u.frontends) > 0
 		case s.clusterIPs:
 			a, ok := netip.AddrFromSlice([]byte(slot.Key))
 			return ok && u.addresses[a]

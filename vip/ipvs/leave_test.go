@@ -92,12 +92,12 @@ func TestYield(t *testing.T) {
 func TestQuiesce(t *testing.T) {
 	t.Parallel()
 	m, _ := leftAlone(t, Config{}, "10.96.0.7")
-	for _, name := range []string{preroutingChain, outputChain} {
+	for _, name := range []string{preroutingChain, outputChain, elseChain(ruleset.IPv4), elseChain(ruleset.IPv6)} {
 		if rules := m.rules[name].Rules; len(rules) > 0 {
-			t.Errorf("X22 chain %s still sends packets to IPVS: %d rules", name, len(rules))
+			t.Errorf("X22 chain %s still decides what becomes of packets: %d rules", name, len(rules))
 		}
 	}
-	want := map[string]int{"owned": 4, "marks": 4, "captured": 1, "cluster-ips": 2}
+	want := map[string]int{"owned": 4, "marks": 4, "captured": 1, "cluster-ips": 2, "endpoint-ports": 1}
 	if diff := cmp.Diff(want, m.sizes()); diff != "" {
 		t.Errorf("X22 what is left of the sets (-want +got):\n%s", diff)
 	}
@@ -139,12 +139,12 @@ func TestDrain(t *testing.T) {
 
 		m.connect("mark", 0)
 		pass()
-		if got, want := m.sizes(), (map[string]int{"owned": 2, "captured": 1, "cluster-ips": 1}); !maps.Equal(got, want) {
+		if got, want := m.sizes(), (map[string]int{"owned": 2, "captured": 1, "cluster-ips": 1, "endpoint-ports": 1}); !maps.Equal(got, want) {
 			t.Errorf("sets without the servers by mark: %v, want %v", got, want)
 		}
 		m.connect("203.0.113.1:80", 0)
 		pass()
-		if got, want := m.sizes(), (map[string]int{"owned": 1, "cluster-ips": 1}); !maps.Equal(got, want) {
+		if got, want := m.sizes(), (map[string]int{"owned": 1, "cluster-ips": 1, "endpoint-ports": 1}); !maps.Equal(got, want) {
 			t.Errorf("sets with one server left: %v, want %v", got, want)
 		}
 

@@ -107,6 +107,7 @@ func (f *fleet) inherit(list []dataplane.Drainer, successor string, keep map[str
 	for _, d := range list {
 		f.keep(d, successor)
 		keep[d.Name()] = true
+		f.log.Info("connections of an earlier dataplane go on", "mode", d.Name())
 	}
 }
 
