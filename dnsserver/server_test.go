@@ -47,9 +47,9 @@ func TestNewErrors(t *testing.T) {
 		t.Errorf("without blocks: %v", err)
 	}
 	cfg := configFor()
-	cfg.Blocks[0].Forwards = []ForwardConfig{{From: ".", To: []string{"nowhere"}}, {From: "a..b", To: []string{"192.0.2.1"}}, {From: ".", To: []string{"192.0.2.1"}, Policy: 9}}
+	cfg.Blocks[0].Forwards = []ForwardConfig{{From: ".", To: []string{"192.0.2"}}, {From: "a..b", To: []string{"192.0.2.1"}}, {From: ".", To: []string{"192.0.2.1"}, Policy: 9}}
 	_, err = New(cfg)
-	for _, want := range []string{`block ".": forward ".": upstream "nowhere"`, `forward "a..b": zone "a..b"`, `policy 9: unknown`} {
+	for _, want := range []string{`block ".": forward ".": upstream "192.0.2"`, `forward "a..b": zone "a..b"`, `policy 9: unknown`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error doesn't say %q:\n%v", want, err)
 		}
@@ -350,7 +350,7 @@ func TestShutdownDeadline(t *testing.T) {
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("shutdown: %v, want deadline exceeded", err)
 	}
-	if took := time.Since(start); took > 3*time.Second {
+	if took := time.Since(start); took > forwardTimeout-time.Second/2 { // when the queries end by themselves
 		t.Errorf("shutdown took %v", took)
 	}
 	if m := unpack(t, readUDP(t, u)); m.Rcode != dns.RcodeServerFailure {
