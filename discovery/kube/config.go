@@ -24,6 +24,7 @@ type Config struct {
 	backoff wait.Backoff  // pauses after failures; zero: [defaultBackoff]
 	doubt   time.Duration // see [table.Replace]; 0: [emptyDoubt]
 	lacking time.Duration // see [fetcher.lacks]; 0: [askAgain]
+	grace   time.Duration // see [health.passing]; 0: [refusalGrace]
 }
 
 // API is how the API server is reached. Its zero value is a pod's own service
@@ -50,6 +51,9 @@ const (
 	// askAgain is how often a kind is asked for that the server doesn't have or
 	// doesn't show. Many nodes ask.
 	askAgain = 5 * time.Minute
+	// refusalGrace is how long a refusal may be that of a server which has just
+	// started.
+	refusalGrace = time.Minute
 )
 
 // defaultBackoff spreads the attempts of many nodes after an outage.
@@ -69,6 +73,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.lacking == 0 {
 		c.lacking = askAgain
+	}
+	if c.grace == 0 {
+		c.grace = refusalGrace
 	}
 	return c
 }

@@ -25,7 +25,7 @@ func (f *fetcher) list(ctx context.Context, o metav1.ListOptions) (runtime.Objec
 	for {
 		if err := f.page(ctx, o, list); err != nil {
 			f.failed(ctx, err)
-			if f.lacks(err) {
+			if f.lacks(err) && f.health.lasting(f.table.resource.name) {
 				pause(ctx, wait.Jitter(f.lacking, 1))
 			}
 			return nil, err

@@ -66,7 +66,7 @@ func TestServiceRangesLacking(t *testing.T) {
 			}})
 			server.Put(apistub.ServiceCIDR("kubernetes", "10.96.0.0/12"))
 			registry := prometheus.NewRegistry()
-			h := follow(t, server, Config{Nodes: true, Metrics: NewMetrics(registry), lacking: time.Millisecond})
+			h := follow(t, server, Config{Nodes: true, Metrics: NewMetrics(registry), lacking: time.Millisecond, grace: time.Millisecond})
 			if v := h.synced(); len(v.ServiceCIDRs) > 0 || v.Services.Len() == 0 {
 				t.Errorf("ranges %v, %d services", v.ServiceCIDRs, v.Services.Len())
 			}
@@ -127,4 +127,40 @@ func TestServiceRangesFailing(t *testing.T) {
 	failing.Store(false)
 	h.waitForRanges("[10.96.0.0/12]")
 	eventually(t, "recovery", func() bool { return len(h.source.Failing()) == 0 })
+}
+
+// An API server that has just started knows nobody's rights for a moment: no
+// line says that one is missing, unless that lasts.
+func TestRefusedForAMoment(t *testing.T) {
+	var refusing atomic.Bool
+	var refused atomic.Int32
+	server := newServer(t, apistub.Options{Intercept: func(w http.ResponseWriter, _ *http.Request) bool {
+		if refusing.Load() {
+			refused.Add(1)
+			apistub.Fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, `it is forbidden: User "x" cannot list resource`)
+		}
+		return refusing.Load()
+	}})
+	server.Put(apistub.ServiceCIDR("kubernetes", "10.96.0.0/12"))
+	refuse := func(h *harness, until func() bool) {
+		refused.Store(0)
+		refusing.Store(true)
+		server.CloseWatches()
+		eventually(t, "refusals", until)
+		refusing.Store(false)
+		eventually(t, "recovery", func() bool { return len(h.source.Failing()) == 0 })
+	}
+	h := follow(t, server, Config{Nodes: true})
+	h.waitForRanges("[10.96.0.0/12]")
+	refuse(h, func() bool { return refused.Load() > 20 })
+	server.Put(apistub.ServiceCIDR("more", "10.200.0.0/16"))
+	h.waitForRanges("[10.96.0.0/12 10.200.0.0/16]")
+	if warnings := h.log.count("level=WARN"); warnings != 1 || h.log.count("level=ERROR") > 0 || h.log.count("no such kind") > 0 {
+		t.Errorf("log:\n%s", h.log.text.String())
+	}
+	h.stop()
+
+	h = follow(t, server, Config{Nodes: true, grace: time.Millisecond, lacking: time.Millisecond})
+	h.waitForRanges("[10.96.0.0/12 10.200.0.0/16]")
+	refuse(h, func() bool { return h.log.count("level=ERROR") == 4 && h.log.count("no such kind") == 1 })
 }

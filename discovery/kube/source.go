@@ -39,7 +39,9 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{cfg: cfg, host: settings.Host, client: c, health: newHealth(cfg.Log, settings.Host, cfg.Metrics)}, nil
+	health := newHealth(cfg.Log, settings.Host, cfg.Metrics)
+	health.grace = cfg.grace
+	return &Source{cfg: cfg, host: settings.Host, client: c, health: health}, nil
 }
 
 // Host returns the API server's URL or host:port.

@@ -91,7 +91,8 @@ func (f *fetcher) failed(ctx context.Context, err error) {
 // lacks reports an error by which the server says that it doesn't have an
 // optional kind, or doesn't show it to this account.
 func (f *fetcher) lacks(err error) bool {
-	return f.table.resource.optional && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
+	refused := apierrors.IsNotFound(err) || apierrors.IsForbidden(err)
+	return f.table.resource.optional && refused && !f.health.passing(f.table.resource.name)
 }
 
 // retriable reports an error after which the reflector tries the same again.
