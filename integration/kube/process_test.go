@@ -108,7 +108,7 @@ func freePort(t *testing.T) string {
 }
 
 // patience is how long anything may take that is no matter of speed.
-const patience = 60 * time.Second
+const patience = 90 * time.Second
 
 // eventually polls what has no event that a test could wait for.
 func eventually(t *testing.T, what string, condition func() bool) {
