@@ -28,8 +28,10 @@ type health struct {
 }
 
 func newHealth(log *slog.Logger, host string, m *Metrics) *health {
-	return &health{log: log, host: host, metrics: m, failing: map[string]bool{}, denied: map[string]bool{}, lacked: map[string]bool{},
-		granted: map[string]bool{}, refused: map[string]time.Time{}}
+	return &health{
+		log: log, host: host, metrics: m, failing: map[string]bool{}, denied: map[string]bool{}, lacked: map[string]bool{},
+		granted: map[string]bool{}, refused: map[string]time.Time{},
+	}
 }
 
 // failed notes that a kind can't be listed or watched.
