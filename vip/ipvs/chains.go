@@ -153,20 +153,23 @@ func dispatch(f *ruleset.Family, pods vip.Detector) []ruleset.Rule {
 		ruleset.NewRule("from elsewhere", one(ruleset.GoTo(sourceChain(f, vip.FromOutside)))))
 }
 
-func refuses(c ruleset.Chain) bool {
-	return slices.ContainsFunc(ruleset.Families[:], func(f *ruleset.Family) bool { return c.Name == elseChain(f) })
+// late reports whether a chain must not be there beside another mode at work: it
+// refuses what no service has, or keeps others from translating.
+func late(c ruleset.Chain) bool {
+	return c.Name == keptChain || c.Name == keptSentChain || slices.ContainsFunc(ruleset.Families[:], func(f *ruleset.Family) bool { return c.Name == elseChain(f) })
 }
 
-// refusals are the chains of a skeleton that refuse what no service has.
-func refusals(skeleton []ruleset.Chain) []ruleset.Chain {
-	return slices.DeleteFunc(slices.Clone(skeleton), func(c ruleset.Chain) bool { return !refuses(c) })
+// latest are the chains of a skeleton that are filled last.
+func latest(skeleton []ruleset.Chain) []ruleset.Chain {
+	return slices.DeleteFunc(slices.Clone(skeleton), func(c ruleset.Chain) bool { return !late(c) })
 }
 
-// opened is a skeleton as it is made at first: its refusals are empty.
+// opened is a skeleton as it is made at first, and while another mode takes
+// over: the late chains are empty.
 func opened(skeleton []ruleset.Chain) []ruleset.Chain {
 	open := slices.Clone(skeleton)
 	for i := range open {
-		if refuses(open[i]) {
+		if late(open[i]) {
 			open[i].Rules = nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"signpost/vip"
 	"signpost/vip/internal/ruleset"
 )
 
@@ -52,12 +53,12 @@ func leaving() []ruleset.Chain {
 			ruleset.NewRule("was a service's", f.IfFamily(), address, ruleset.IfNew(), ruleset.IfUnknown(), toGuard),
 			ruleset.NewRule("was a service's, for this node", f.IfFamily(), address, ruleset.IfNew(), ruleset.IfFromThisNode(), toGuard))
 	}
-	chains := []ruleset.Chain{{Name: preroutingChain, Hook: arrived}, {Name: outputChain, Hook: sent}, hold, guarded}
-	for _, f := range ruleset.Families {
-		chains = append(chains, ruleset.Chain{Name: elseChain(f)}) // or a return would begin with refusals
-	}
-	return chains
+	return append(giveUp(), ruleset.Chain{Name: preroutingChain, Hook: arrived}, ruleset.Chain{Name: outputChain, Hook: sent}, hold, guarded)
 }
+
+// giveUp are the late chains, empty: where this mode serves again, it begins
+// with what another mode can be beside.
+func giveUp() []ruleset.Chain { return opened(latest(skeleton(&vip.Node{}, false))) }
 
 // Quiesce has this mode make way for another one whose rules are in place: it
 // keeps what connections that IPVS carries need, and nothing else of the rules.

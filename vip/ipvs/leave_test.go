@@ -92,7 +92,7 @@ func TestYield(t *testing.T) {
 func TestQuiesce(t *testing.T) {
 	t.Parallel()
 	m, _ := leftAlone(t, Config{}, "10.96.0.7")
-	for _, name := range []string{preroutingChain, outputChain, elseChain(ruleset.IPv4), elseChain(ruleset.IPv6)} {
+	for _, name := range []string{preroutingChain, outputChain, elseChain(ruleset.IPv4), elseChain(ruleset.IPv6), keptChain, keptSentChain} {
 		if rules := m.rules[name].Rules; len(rules) > 0 {
 			t.Errorf("X22 chain %s still decides what becomes of packets: %d rules", name, len(rules))
 		}

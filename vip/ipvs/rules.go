@@ -152,9 +152,9 @@ func (r *rules) look(ctx context.Context, node *vip.Node) error {
 	}
 	r.held, r.node, r.fresh, r.settled = found.BySlot(), node, !found.Usable, found.Generation
 	t := &ruleset.Transaction{}
-	r.later = slices.DeleteFunc(refusals(want), found.Has)
+	r.later = slices.DeleteFunc(latest(want), found.Has)
 	if found.Usable {
-		t.Chains = slices.DeleteFunc(want, func(c ruleset.Chain) bool { return refuses(c) || found.Has(c) })
+		t.Chains = slices.DeleteFunc(want, func(c ruleset.Chain) bool { return late(c) || found.Has(c) })
 	}
 	return r.write(ctx, t)
 }

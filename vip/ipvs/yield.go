@@ -8,6 +8,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"signpost/vip/internal/ruleset"
 )
 
 // An address on the device is what the kernel lets this node's own connections
@@ -20,7 +22,8 @@ import (
 
 // Yield prepares for another mode's taking over: from now on this node's new
 // connections to cluster addresses come from its own address, so that they live
-// on when the cluster addresses are gone. The next Apply takes it back.
+// on when the cluster addresses are gone; and the other mode may translate what
+// goes to IPVS. The next Apply takes it back.
 func (b *Backend) Yield(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -35,7 +38,8 @@ func (b *Backend) Yield(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
+	b.rules.held = nil // so that it looks
+	errs := []error{b.planes.table.Commit(ctx, &ruleset.Transaction{Chains: opened(kept())})}
 	for a := range bound {
 		if err := context.Cause(ctx); err != nil {
 			return err
