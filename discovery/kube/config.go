@@ -44,7 +44,11 @@ type API struct {
 }
 
 const (
-	// window is how long the first change waits for others that belong to it.
+	// together is how long a change waits for others that belong to it, such as
+	// the slice that replaces one that is gone (P-08).
+	together = time.Millisecond
+	// window is the time between two revisions at least, so that a storm makes
+	// few; a lone change does not wait for it.
 	window = 10 * time.Millisecond
 	// emptyDoubt is how long a kind must stay empty before it counts.
 	emptyDoubt = time.Minute

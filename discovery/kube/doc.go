@@ -4,7 +4,7 @@
 //
 //	API server ──events──> items ──────> tables ──marks──> keys that changed
 //	  list, watch          (converted     (one a kind)          │
-//	  (client-go's          at once)                            v  10 ms later
+//	  (client-go's          at once)                            v   1 ms later
 //	  reflector)                        store <──one revision── services joined
 //	                                                            with their slices
 //

@@ -108,7 +108,7 @@ func (s *Source) publish(ctx context.Context, w *world, to discovery.Writer) {
 		if !published && len(w.missing()) > 0 {
 			continue
 		}
-		if !pause(ctx, window) {
+		if !pause(ctx, together) {
 			return
 		}
 		var fresh []*item
@@ -117,6 +117,9 @@ func (s *Source) publish(ctx context.Context, w *world, to discovery.Writer) {
 		if !published {
 			published = true
 			s.announce(snapshot)
+		}
+		if !pause(ctx, window) {
+			return
 		}
 	}
 }
