@@ -75,15 +75,32 @@ var (
 // New returns a backend for the network namespace that the calling thread is
 // in at the first Apply. It touches nothing.
 func New(config Config) *Backend {
-	config.Scheduler = cmp.Or(config.Scheduler, "rr")
-	config.Drain = cmp.Or(config.Drain, defaultDrain)
-	b := &Backend{config: config, log: config.Log, flags: schedulerFlags(config.SchedulerFlags)}
-	if b.log == nil {
-		b.log = slog.New(slog.DiscardHandler)
-	}
+	b := &Backend{}
+	b.configure(config)
 	b.open = b.connect
 	b.settings = b.adjust
 	return b
+}
+
+func (b *Backend) configure(config Config) {
+	config.Scheduler = cmp.Or(config.Scheduler, "rr")
+	config.Drain = cmp.Or(config.Drain, defaultDrain)
+	b.config, b.log, b.flags = config, config.Log, schedulerFlags(config.SchedulerFlags)
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Configure replaces the configuration. The next Apply that is told nothing of
+// what the kernel holds makes it true for what is there already.
+func (b *Backend) Configure(config Config) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.configure(config)
+	b.ledger = nil // what was compiled says the old scheduler
+	if b.planes != nil {
+		b.planes.servers.drain = max(0, b.config.Drain)
+	}
 }
 
 // schedulerFlags returns the flags by scheduler. Names that don't exist are

@@ -133,6 +133,23 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// I-05, I-14: a reload changes the scheduler of what is there, in place.
+func TestConfigure(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	b, state := m.backend(Config{}), plan(t, web)
+	mustApply(t, b, nil, state)
+	m.writes()
+	b.Configure(Config{Scheduler: "sh", Drain: time.Minute})
+	mustApply(t, b, nil, state)
+	if diff := cmp.Diff([]string{"set server 10.96.0.7:80/TCP sh"}, m.writes()); diff != "" {
+		t.Errorf("what was written (-want +got):\n%s", diff)
+	}
+	if got := b.planes.servers.drain; got != time.Minute {
+		t.Errorf("endpoints that leave have %s", got)
+	}
+}
+
 // inGroups sorts deletions of endpoints, whose order does not matter.
 func inGroups(a, b string) int {
 	if strings.HasPrefix(a, "delete 172") && strings.HasPrefix(b, "delete 172") {

@@ -31,14 +31,24 @@ type maker struct {
 
 // makers lists the backends in the order in which mode auto tries them.
 var makers = []maker{
-	{"ipvs", func(o Options, log *slog.Logger) vip.Backend {
-		return ipvs.New(ipvs.Config{
-			Log: log, Scheduler: o.Scheduler, SchedulerFlags: o.IPVS.Flags, Drain: o.IPVS.Drain, StrictARP: o.IPVS.StrictARP,
-		})
-	}},
+	{"ipvs", func(o Options, log *slog.Logger) vip.Backend { return ipvs.New(o.ipvs(log)) }},
 	{"nftables", func(_ Options, log *slog.Logger) vip.Backend { return nftables.New(log) }},
 	{"iptables", func(_ Options, log *slog.Logger) vip.Backend { return iptables.New(iptables.Config{Log: log}) }},
 	{"userspace", func(_ Options, log *slog.Logger) vip.Backend { return userspace.New(userspace.Config{Log: log}) }},
+}
+
+func (o Options) ipvs(log *slog.Logger) ipvs.Config {
+	return ipvs.Config{
+		Log: log, Scheduler: o.Scheduler, SchedulerFlags: o.IPVS.Flags, Drain: o.IPVS.Drain, StrictARP: o.IPVS.StrictARP,
+	}
+}
+
+// Configure gives a backend that a new configuration uses again the options of
+// that one.
+func Configure(backend vip.Backend, o Options, log *slog.Logger) {
+	if b, ok := backend.(*ipvs.Backend); ok {
+		b.Configure(o.ipvs(log))
+	}
 }
 
 // Auto is the mode that takes the first backend that can run.

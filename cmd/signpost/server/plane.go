@@ -126,6 +126,9 @@ func (p *plane) wire(whole *corefile.Config, m *metrics) error {
 }
 
 func (p *plane) start() {
+	if p.inherited {
+		dataplane.Configure(p.backend, p.options(), p.log)
+	}
 	loops := []func(context.Context){
 		func(ctx context.Context) { _ = p.nodes.Run(ctx) }, // none of them has an error but the context's
 		func(ctx context.Context) { p.prepare(); _ = p.controller.Run(ctx) },
