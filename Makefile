@@ -32,13 +32,14 @@ lint:
 fmt: ## format the code
 	$(LINT) fmt ./...
 
-fuzz: ## run every fuzz target for FUZZTIME (10s) each
-	@for pkg in $$($(GO) list ./...); do \
+fuzz: ## run every fuzz target for FUZZTIME (10s) each, and name those that failed at the end
+	@failed=; for pkg in $$($(GO) list ./...); do \
 		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			echo "fuzzing $$pkg $$target for $(FUZZTIME)"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg || exit 1; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x $$pkg || failed="$$failed $$pkg.$$target"; \
 		done; \
-	done
+	done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 flood: build ## send PACKETS (10 million) random, malformed and valid datagrams to signpost, a few minutes of load
 	FLOOD=$(PACKETS) SIGNPOST='$(CURDIR)/bin/signpost' $(GO) test -count=1 -v -timeout 15m ./integration/flood
