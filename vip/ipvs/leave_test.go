@@ -117,6 +117,11 @@ func TestDrain(t *testing.T) {
 		m.servers[foreign] = &fakeServer{destinations: map[netip.AddrPort]*destination{}}
 		ended := make(chan error, 1)
 		go func() { ended <- b.Drain(t.Context()) }()
+		end := func(at string) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			m.connect(at, 0)
+		}
 		pass := func() { <-time.After(drainShare * drainEvery); synctest.Wait() }
 		synctest.Wait()
 
@@ -137,18 +142,18 @@ func TestDrain(t *testing.T) {
 			t.Errorf("local: %v", got)
 		}
 
-		m.connect("mark", 0)
+		end("mark")
 		pass()
 		if got, want := m.sizes(), (map[string]int{"owned": 2, "captured": 1, "cluster-ips": 1, "endpoint-ports": 1}); !maps.Equal(got, want) {
 			t.Errorf("sets without the servers by mark: %v, want %v", got, want)
 		}
-		m.connect("203.0.113.1:80", 0)
+		end("203.0.113.1:80")
 		pass()
 		if got, want := m.sizes(), (map[string]int{"owned": 1, "cluster-ips": 1, "endpoint-ports": 1}); !maps.Equal(got, want) {
 			t.Errorf("sets with one server left: %v, want %v", got, want)
 		}
 
-		m.connect("10.96.0.7", 0)
+		end("10.96.0.7")
 		pass()
 		if err := <-ended; err != nil {
 			t.Error(err)
