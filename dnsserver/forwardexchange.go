@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,7 +185,7 @@ func matching(asked *dns.Msg, wire []byte) (*dns.Msg, error) {
 	if err := reply.Unpack(wire); err != nil {
 		return nil, fmt.Errorf("unpacking reply: %w", err)
 	}
-	if err := haveData(reply); err != nil {
+	if err := wholeRecords(reply); err != nil {
 		return nil, fmt.Errorf("unpacking reply: %w", err)
 	}
 	if reply.Id != asked.Id || !reply.Response || reply.Opcode != asked.Opcode {
@@ -199,21 +198,6 @@ func matching(asked *dns.Msg, wire []byte) (*dns.Msg, error) {
 		return nil, errForged
 	}
 	return reply, nil
-}
-
-// haveData returns an error if a record has no data where its type has some. The
-// library takes such records, since updates have them (RFC 2136 2.4); packed
-// again, into the cache say, they can't be read.
-func haveData(m *dns.Msg) error {
-	for _, rr := range slices.Concat(m.Answer, m.Ns, m.Extra) {
-		h := rr.Header()
-		_, unknown := rr.(*dns.RFC3597)
-		mayBeEmpty := unknown || h.Rrtype == dns.TypeOPT || h.Rrtype == dns.TypeNULL || h.Rrtype == dns.TypeAPL
-		if h.Rdlength == 0 && !mayBeEmpty {
-			return fmt.Errorf("record %q, %s: no data", h.Name, dns.Type(h.Rrtype))
-		}
-	}
-	return nil
 }
 
 // sameQuestion compares questions; servers may change the case of a name.
