@@ -12,6 +12,8 @@ import (
 const (
 	lateRounds = 5               // of each server; one that is slow has one
 	slow       = 5 * time.Second // a change that shows later than this isn't measured again
+	// apart are two changes at least: each is to be a lone one.
+	apart = 100 * time.Millisecond
 )
 
 // lateness is what one server made of one kind of change, round by round.
@@ -78,11 +80,12 @@ func (b *bench) lateRow(ctx context.Context, name, flavour string) (*lateRow, er
 	return row, nil
 }
 
-// lateRound makes one change of each kind, all at the same time.
+// lateRound makes one change of each kind, and follows all at the same time.
 func (b *bench) lateRound(ctx context.Context, p *process, row *lateRow, round []change) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for i, c := range round {
 		g.Go(func() error {
+			time.Sleep(time.Duration(i+1) * apart)
 			after, old, err := b.follow(ctx, p.port, c)
 			if err != nil {
 				return fmt.Errorf("%s: %w", c.kind, err)
