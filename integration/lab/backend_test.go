@@ -1,17 +1,13 @@
-package lab_test
+package lab
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"signpost/discovery"
-	"signpost/integration/lab"
 	"signpost/vip"
 	"signpost/vip/userspace"
 )
@@ -19,14 +15,7 @@ import (
 // A backend in this process works in a node of the lab: its sockets are opened
 // in RunIn, and it dials by the lab.
 func TestBackendInProcess(t *testing.T) {
-	if os.Geteuid() != 0 && os.Getenv("REQUIRE_KERNEL") == "" {
-		t.Skip("needs root, for network namespaces")
-	}
-	l, err := lab.New(t.Context(), lab.Default(true), lab.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	l := build(t, Default(true), Options{})
 	backend := userspace.New(userspace.Config{Dial: func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) {
 		return l.Dial(ctx, "node-a", network, to.String())
 	}})
@@ -67,23 +56,4 @@ func TestBackendInProcess(t *testing.T) {
 	if err := l.RunIn("node-a", func() error { return backend.Cleanup(t.Context()) }); err != nil {
 		t.Error(err)
 	}
-}
-
-func hear(t *testing.T, l *lab.Lab, host, network, to string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	c, err := l.Dial(ctx, host, network, to)
-	if err != nil {
-		return err.Error()
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(5 * time.Second))
-	fmt.Fprintln(c, "hello")
-	buf := make([]byte, 512)
-	n, err := c.Read(buf)
-	if err != nil {
-		return err.Error()
-	}
-	return string(buf[:n])
 }
