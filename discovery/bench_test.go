@@ -134,3 +134,16 @@ func BenchmarkDiff(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFillShared is 10,000 services with one endpoint address, as those of
+// a gateway have.
+func BenchmarkFillShared(b *testing.B) {
+	gateway := []*Slice{{Name: "slice", Endpoints: []Endpoint{{Addr: netip.MustParseAddr("10.128.0.1")}}}}
+	for b.Loop() {
+		NewStore().Update(func(tx *Tx) {
+			for i := range benchServices {
+				tx.PutService(&Service{Key: benchKey(i, 10), Slices: gateway})
+			}
+		})
+	}
+}

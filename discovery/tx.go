@@ -20,7 +20,7 @@ type Tx struct {
 	labels     map[string]map[string]string
 	ranges     []netip.Prefix
 	synced     bool
-	byAddr     AddrMap[*addrOwners]
+	moves      map[netip.Addr][]move // by address, in the order in which they were made
 
 	nodesOwned, namespacesOwned, labelsOwned bool // copied already by this change
 }
@@ -29,7 +29,7 @@ func newTx(before *Snapshot) *Tx {
 	return &Tx{
 		before: before, services: newTable(before.Services), pods: newTable(before.Pods),
 		nodes: before.Nodes, namespaces: before.Namespaces, labels: before.NamespaceLabels,
-		ranges: before.ServiceCIDRs, synced: before.Synced, byAddr: before.byAddr,
+		ranges: before.ServiceCIDRs, synced: before.Synced, moves: map[netip.Addr][]move{},
 	}
 }
 
@@ -148,7 +148,7 @@ func (tx *Tx) commit() (*Snapshot, bool) {
 	return &Snapshot{
 		Revision: tx.before.Revision + 1, Synced: tx.synced,
 		Services: tx.services.edit.Map(), Pods: tx.pods.edit.Map(),
-		Nodes: tx.nodes, Namespaces: tx.namespaces, NamespaceLabels: tx.labels, ServiceCIDRs: tx.ranges, byAddr: tx.byAddr,
+		Nodes: tx.nodes, Namespaces: tx.namespaces, NamespaceLabels: tx.labels, ServiceCIDRs: tx.ranges, byAddr: tx.index(),
 	}, true
 }
 
