@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -94,7 +95,9 @@ func newLoopback(t *testing.T) *loopback {
 	return &loopback{t: t, echo: e, have: map[netip.Addr]bool{}}
 }
 
-// echoRaw repeats what it hears, by TCP and UDP.
+// echoRaw repeats the first line of a connection. To datagrams it answers with
+// the name that the flow was given first: a client that gets a port a second
+// time is the same flow to the backend.
 func echoRaw(t *testing.T, listen string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", listen)
@@ -123,12 +126,17 @@ func echoRaw(t *testing.T, listen string) string {
 	})
 	wg.Go(func() {
 		buf := make([]byte, 512)
+		names := map[string][]byte{}
 		for {
 			n, from, err := u.ReadFrom(buf)
 			if err != nil {
 				return
 			}
-			u.WriteTo(buf[:n], from)
+			if _, err := netip.ParseAddrPort(strings.TrimSpace(string(buf[:n]))); err == nil {
+				names[from.String()] = slices.Clone(buf[:n])
+			} else {
+				u.WriteTo(names[from.String()], from)
+			}
 		}
 	})
 	return l.Addr().String()
