@@ -1,8 +1,6 @@
 package ipvs
 
 import (
-	"encoding/binary"
-
 	nft "github.com/google/nftables"
 
 	"signpost/discovery"
@@ -61,9 +59,5 @@ func ports(s *familySets, v *vip.VirtualServer) []ruleset.Element {
 	if v.Frontend.Protocol != discovery.TCP {
 		return nil
 	}
-	var elements []ruleset.Element
-	for _, port := range v.EndpointPorts() {
-		elements = append(elements, ruleset.Element{Set: s.ports, Key: string(binary.BigEndian.AppendUint16(nil, port))})
-	}
-	return elements
+	return ruleset.PortElements(s.ports, v.EndpointPorts())
 }

@@ -1,8 +1,6 @@
 package nftables
 
 import (
-	"encoding/binary"
-
 	nft "github.com/google/nftables"
 
 	"signpost/discovery"
@@ -44,9 +42,5 @@ func portElements(s *familySets, v *vip.VirtualServer) []ruleset.Element {
 	if v.Frontend.Protocol != discovery.TCP {
 		return nil
 	}
-	var elements []ruleset.Element
-	for _, port := range v.EndpointPorts() {
-		elements = append(elements, ruleset.Element{Set: s.ports, Key: string(binary.BigEndian.AppendUint16(nil, port))})
-	}
-	return elements
+	return ruleset.PortElements(s.ports, v.EndpointPorts())
 }

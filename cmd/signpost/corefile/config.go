@@ -88,8 +88,7 @@ type VIP struct {
 	IPVS             IPVS
 }
 
-// IPVS are the options of mode ipvs alone. They count from the start on, not
-// from a reload.
+// IPVS are the options of mode ipvs alone.
 type IPVS struct {
 	Drain     time.Duration // at most for the connections of an endpoint that left; negative: no bound
 	StrictARP bool

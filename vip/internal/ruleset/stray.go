@@ -1,6 +1,8 @@
 package ruleset
 
 import (
+	"encoding/binary"
+
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
@@ -31,4 +33,13 @@ func LoadSourcePort(reg uint32) expr.Any {
 func DropStrays(f *Family, ports *Set) Rule {
 	return NewRule("nobody translates it: the client would reset its connection", f.IfFamily(), IfStray(),
 		One(LoadSourcePort(First), InSet(ports), Drop()))
+}
+
+// PortElements are the elements of a set of ports.
+func PortElements(set *Set, ports []uint16) []Element {
+	elements := make([]Element, len(ports))
+	for i, port := range ports {
+		elements[i] = Element{Set: set, Key: string(binary.BigEndian.AppendUint16(nil, port))}
+	}
+	return elements
 }
