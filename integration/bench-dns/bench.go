@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"signpost/integration/apistub"
+	"signpost/integration/lab"
 )
 
 // The servers.
@@ -75,7 +76,7 @@ func (b *bench) server(ctx context.Context, name, flavour string) (*process, err
 	if p := b.servers[key]; p != nil {
 		return p, nil
 	}
-	port, err := freePort(ctx)
+	port, err := lab.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func (b *bench) command(ctx context.Context, name, flavour, key string, port int
 		}
 		return []string{self, "-bare", fmt.Sprintf("127.0.0.1:%d", port), "-bare-size", flavour}, nil
 	}
-	metrics, err := freePort(ctx)
+	metrics, err := lab.FreePort(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"strings"
 )
 
@@ -41,17 +39,4 @@ func (c configuration) corefile(flavour string) string {
 	}
 	line("}")
 	return b.String()
-}
-
-// freePort returns a port that nobody uses at the moment, for UDP or TCP.
-func freePort(ctx context.Context) (int, error) {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	if err := ln.Close(); err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
-	}
-	return port, nil
 }

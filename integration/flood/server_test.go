@@ -55,7 +55,14 @@ func startServer(t *testing.T) *server {
 	if err := os.CopyFS(filepath.Join(dir, "manifests"), os.DirFS("testdata")); err != nil {
 		t.Fatal(err)
 	}
-	dnsPort, metricsPort := freePort(t), freePort(t)
+	dnsPort, err := lab.FreePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	metricsPort, err := lab.FreePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	conf := filepath.Join(dir, "Corefile")
 	if err := os.WriteFile(conf, fmt.Appendf(nil, corefile, dnsPort, upstream(t), metricsPort), 0o644); err != nil {
 		t.Fatal(err)
@@ -82,23 +89,6 @@ func (s *server) stop(t *testing.T) {
 }
 
 func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-// freePort returns a port that was free for TCP and UDP.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	port := l.Addr().(*net.TCPAddr).Port
-	u, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", local(port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
-	return port
-}
 
 // upstream starts a name server that says of a quarter of all names that they
 // don't exist, and nothing of the others.

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"signpost/integration/lab"
 )
 
 // process is a program that runs until the end of the test at the latest.
@@ -93,17 +94,10 @@ func tail(text string) string {
 // freePort returns a loopback port that was free for TCP and UDP.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	port, err := lab.FreePort(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	port := l.Addr().(*net.TCPAddr).Port
-	u, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer u.Close()
 	return strconv.Itoa(port)
 }
 

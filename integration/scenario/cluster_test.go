@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,27 +24,20 @@ import (
 
 // program is the binary under test.
 var program = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("SIGNPOST"); path != "" {
-		return path, nil
-	}
 	dir, err := os.MkdirTemp("", "scenario-")
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "signpost")
-	build := exec.Command("go", "build", "-o", path, "signpost/cmd/signpost")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building signpost: %w: %s", err, out)
-	}
-	return path, nil
+	leftover = dir
+	return lab.Binary(context.Background(), dir)
 })
+
+// leftover is the folder in which it may have been built; empty: none.
+var leftover string
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := program(); err == nil && os.Getenv("SIGNPOST") == "" {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
+	_ = os.RemoveAll(leftover)
 	os.Exit(code)
 }
 
