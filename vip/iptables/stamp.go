@@ -2,13 +2,13 @@ package iptables
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"signpost/vip/internal/transactions"
 )
 
 // stamp tells whether the tables were written to since another stamp was
@@ -84,7 +84,8 @@ func (b *Backend) ours(generation uint32) bool {
 // netlinkTimeout bounds the wait for an answer that the kernel gives at once.
 const netlinkTimeout = 5 * time.Second
 
-// generation asks for the number of transactions that nf_tables has committed.
+// generation asks for the number of transactions that nf_tables has committed,
+// in the calling thread's network namespace.
 func generation(ctx context.Context) (uint32, error) {
 	socket, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
@@ -98,50 +99,5 @@ func generation(ctx context.Context) (uint32, error) {
 	if err := socket.SetDeadline(deadline); err != nil {
 		return 0, fmt.Errorf("asking for the ruleset's generation: %w", err)
 	}
-	replies, err := socket.Execute(netlink.Message{
-		Header: netlink.Header{
-			Type:  netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN),
-			Flags: netlink.Request,
-		},
-		Data: []byte{unix.NFPROTO_UNSPEC, unix.NFNETLINK_V0, 0, 0},
-	})
-	if err != nil {
-		return 0, fmt.Errorf("asking for the ruleset's generation: %w", err)
-	}
-	for _, m := range replies {
-		if id, ok := generationOf(m); ok {
-			return id, nil
-		}
-	}
-	return 0, errors.New("asking for the ruleset's generation: no answer")
-}
-
-// generationOf reads the message that ends a transaction.
-func generationOf(m netlink.Message) (uint32, bool) {
-	if m.Header.Type != netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWGEN) {
-		return 0, false
-	}
-	a, err := attributes(m)
-	if err != nil {
-		return 0, false
-	}
-	for a.Next() {
-		if a.Type() == unix.NFTA_GEN_ID {
-			return a.Uint32(), true
-		}
-	}
-	return 0, false
-}
-
-// attributes decodes what follows a message's struct nfgenmsg.
-func attributes(m netlink.Message) (*netlink.AttributeDecoder, error) {
-	const header = 4
-	if len(m.Data) < header {
-		return nil, errors.New("message too short")
-	}
-	a, err := netlink.NewAttributeDecoder(m.Data[header:])
-	if err == nil {
-		a.ByteOrder = binary.BigEndian
-	}
-	return a, err //nolint:wrapcheck // only ever compared with nil
+	return transactions.Generation(socket)
 }

@@ -2,23 +2,17 @@ package iptables
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"signpost/vip/internal/transactions"
 )
 
 const (
-	// notifyBuffer holds the notifications of a full write.
-	notifyBuffer = 64 << 20
-	// settleTime is how long the tables have to be quiet before drift is
-	// reported: whoever flushes them does it in several steps (B63).
-	settleTime = 300 * time.Millisecond
 	// patience bounds that wait where the tables never are quiet.
 	patience = 1500 * time.Millisecond
 	// pollTime is how often the legacy tables' sizes are looked at: there are no
@@ -37,19 +31,11 @@ func (b *Backend) Watch(ctx context.Context, drift func()) error {
 	if v == legacyVariant {
 		return b.poll(ctx, drift)
 	}
-	socket, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	n, err := transactions.Listen()
 	if err != nil {
-		return fmt.Errorf("watching the rules: %w", err)
+		return err
 	}
-	defer func() { _ = socket.Close() }()
-	err = errors.Join(socket.SetReadBuffer(notifyBuffer), socket.JoinGroup(unix.NFNLGRP_NFTABLES))
-	if err != nil {
-		return fmt.Errorf("watching the rules: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = socket.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	f := &follower{backend: b}
-	return f.follow(ctx, socket, drift)
+	return n.Follow(ctx, &follower{backend: b}, drift)
 }
 
 // watched is the variant to watch: the one that Apply uses, as far as that is
@@ -92,8 +78,8 @@ func (b *Backend) poll(ctx context.Context, drift func()) error {
 	}
 }
 
-// follower makes sense of notifications. A transaction's objects come first,
-// its generation message last.
+// follower is a [transactions.Listener] to what others do to our chains. Another
+// process writes them for us, so whose a transaction is shows by its generation.
 type follower struct {
 	backend *Backend
 	touched bool     // the transaction being read concerns us
@@ -102,70 +88,47 @@ type follower struct {
 	first   time.Time
 }
 
-// follow reads notifications and reports drift once the tables are quiet again.
-func (f *follower) follow(ctx context.Context, socket *netlink.Conn, drift func()) error {
-	for {
-		if err := socket.SetReadDeadline(f.deadline()); err != nil {
-			return fmt.Errorf("watching the rules: %w", err)
-		}
-		// Looked at only now, so that the deadline set when ctx ends is the last one.
-		if ended(ctx) {
-			return nil
-		}
-		messages, err := socket.Receive()
-		switch {
-		case ended(ctx):
-			return nil
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			if f.foreign(ctx) {
-				drift()
-			}
-		case errors.Is(err, unix.ENOBUFS):
-			f.missed = true
-			f.begin()
-		case err != nil:
-			return fmt.Errorf("watching the rules: %w", err)
-		}
-		f.read(messages)
-	}
-}
-
-func ended(ctx context.Context) bool { return ctx.Err() != nil }
-
-// deadline is when what is pending is judged.
-func (f *follower) deadline() time.Time {
+// Due is when the tables have been quiet for long enough.
+func (f *follower) Due() time.Time {
 	if f.first.IsZero() {
 		return time.Time{}
 	}
-	quiet := time.Now().Add(settleTime)
+	quiet := time.Now().Add(transactions.Settle)
 	if limit := f.first.Add(patience); limit.Before(quiet) && limit.After(time.Now()) {
 		return limit
 	}
 	return quiet
 }
 
-func (f *follower) begin() {
+func (f *follower) begin(now time.Time) {
 	if f.first.IsZero() {
-		f.first = time.Now()
+		f.first = now
 	}
 }
 
-func (f *follower) read(messages []netlink.Message) {
+// Missed has the rules looked at.
+func (f *follower) Missed(now time.Time) {
+	f.missed = true
+	f.begin(now)
+}
+
+// Read notes the transactions that concern us.
+func (f *follower) Read(messages []netlink.Message, now time.Time) {
 	for _, m := range messages {
 		f.touched = f.touched || concerns(m)
-		if id, ok := generationOf(m); ok {
+		if id, ok := transactions.GenerationOf(m); ok {
 			if f.touched {
 				f.pending = append(f.pending, id)
-				f.begin()
+				f.begin(now)
 			}
 			f.touched = false
 		}
 	}
 }
 
-// foreign judges what is pending: it is drift unless we wrote it. While Apply
+// Judge judges what is pending: it is drift unless we wrote it. While Apply
 // runs that can't be said yet.
-func (f *follower) foreign(ctx context.Context) bool {
+func (f *follower) Judge(ctx context.Context) bool {
 	if f.backend.applying.Load() {
 		return false
 	}
@@ -204,7 +167,7 @@ func concerns(m netlink.Message) bool {
 
 func ourTable(m netlink.Message, nameAt uint16) bool {
 	const tableAt = 1 // NFTA_RULE_TABLE, NFTA_CHAIN_TABLE
-	a, err := attributes(m)
+	a, err := transactions.Attributes(m)
 	if err != nil {
 		return false
 	}

@@ -11,6 +11,8 @@ import (
 	nft "github.com/google/nftables"
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"signpost/vip/internal/transactions"
 )
 
 // Limits of a netlink conversation.
@@ -81,7 +83,7 @@ func portOf(s *netlink.Conn) (uint32, error) {
 
 // widen has the kernel hand out dumps in the largest pieces.
 func widen(s *netlink.Conn) error {
-	if _, err := s.Send(generationRequest()); err != nil {
+	if _, err := s.Send(transactions.Request()); err != nil {
 		return fmt.Errorf("asking for the ruleset's generation: %w", err)
 	}
 	raw, err := s.SyscallConn()

@@ -6,6 +6,8 @@ import (
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
+
+	"signpost/vip/internal/transactions"
 )
 
 // B63: a flush in steps is one drift, reported when it is over, but not waited
@@ -21,22 +23,22 @@ func TestFollowerWaits(t *testing.T) {
 		read  []netlink.Message
 		due   time.Duration // 0: never
 	}{
-		{"one", []time.Duration{0}, ours, settle},
-		{"two steps", []time.Duration{0, 200 * time.Millisecond}, ours, 200*time.Millisecond + settle},
+		{"one", []time.Duration{0}, ours, transactions.Settle},
+		{"two steps", []time.Duration{0, 200 * time.Millisecond}, ours, 200*time.Millisecond + transactions.Settle},
 		{"without end", []time.Duration{0, 250 * time.Millisecond, 500 * time.Millisecond, 750 * time.Millisecond, 990 * time.Millisecond}, ours, patience},
 		{"another table", []time.Duration{0}, notification(8, table+"s"), 0},
 		{"ourselves", []time.Duration{0}, notification(7, table), 0},
 	} {
 		f := follower{table: table, own: func() uint32 { return 7 }}
 		for _, at := range test.times {
-			f.read(test.read, start.Add(at))
-			f.read(notification(9, "foreign"), start.Add(at))
+			f.Read(test.read, start.Add(at))
+			f.Read(notification(9, "foreign"), start.Add(at))
 		}
 		want := time.Time{}
 		if test.due > 0 {
 			want = start.Add(test.due)
 		}
-		if got := f.due(); !got.Equal(want) {
+		if got := f.Due(); !got.Equal(want) {
 			t.Errorf("%s: due at %s, want %s", test.name, got, want)
 		}
 	}
@@ -63,7 +65,6 @@ func FuzzNotification(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, kind uint16, data []byte) {
 		m := netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | kind&0xff), PID: 1}, Data: data}
 		w := follower{table: "signpost", own: func() uint32 { return 7 }}
-		w.read([]netlink.Message{m}, time.Now())
-		_, _ = parseGeneration(m)
+		w.Read([]netlink.Message{m}, time.Now())
 	})
 }
