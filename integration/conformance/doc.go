@@ -25,5 +25,7 @@
 // the one place where backends differ, and nothing is skipped silently.
 //
 // Packets that are to be dropped are waited for a third of a second; all packets of
-// a world are under way at once.
+// a world are under way at once. TCP has to be answered before it sends again.
+// What is late, and the odd datagram that is lost, is sent a second time when the
+// others are done, alone: then nothing is excused.
 package conformance
