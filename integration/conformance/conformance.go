@@ -43,6 +43,9 @@ type Limits struct {
 	HostPorts bool
 	// NoInterfaces: a pod is told from others by its address only.
 	NoInterfaces bool
+	// NewestOnly: of connections between one port of a client and one endpoint by
+	// several ways, the newest works.
+	NewestOnly bool
 	// InProcess: the dataplane is this process. When it ends, nobody answers
 	// any more, and who sticks to which endpoint is forgotten.
 	InProcess bool
@@ -99,6 +102,7 @@ func Run(t *testing.T, s Suite) {
 		{"window", r.window},
 		{"random", r.random},
 		{"life", r.life},
+		{"one port", r.onePort},
 		{"strangers", r.strangers},
 		{"host ports", r.hostPorts},
 		{"live", r.live},

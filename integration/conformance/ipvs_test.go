@@ -32,7 +32,8 @@ func TestIPVS(t *testing.T) {
 		Writes: nftablesGeneration,
 		// The kernel keeps what it remembers of a client for as long as a
 		// connection of the client is remembered, two minutes and more (F-10).
-		Limits:    conformance.Limits{AffinityLingers: true},
+		// And it finds the connection that an answer belongs to by its two ends.
+		Limits:    conformance.Limits{AffinityLingers: true, NewestOnly: true},
 		Breakages: breakagesOfIPVS(),
 	})
 }
