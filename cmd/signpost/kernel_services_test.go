@@ -250,12 +250,15 @@ func (p *process) changeModes(mode string, modes []string) {
 // untilLine calls do until the log has a line with the text, and returns how often.
 func (p *process) untilLine(text string, do func()) (count int) {
 	p.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+	var seen []string
+	const patience = time.Minute // for machines on which a program takes long to start
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		select {
 		case line, ok := <-p.lines:
 			if !ok {
 				p.t.Fatalf("the process ended before %q", text)
 			}
+			seen = append(seen, line)
 			if strings.Contains(line, text) {
 				return count
 			}
@@ -264,6 +267,6 @@ func (p *process) untilLine(text string, do func()) (count int) {
 			count++
 		}
 	}
-	p.t.Fatalf("no line with %q", text)
+	p.t.Fatalf("no line with %q, in the time of %d connections:\n%s", text, count, strings.Join(seen, "\n"))
 	return count
 }

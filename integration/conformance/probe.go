@@ -136,6 +136,8 @@ func (r *runner) excuse(p probe, got viptest.Result) viptest.Result {
 	limits := r.suite.Limits
 	switch {
 	case got.Action == viptest.Forward && limits.LosesSource,
+		// What stays on the node finds its way back, masqueraded or not.
+		got.Action == viptest.Forward && r.site.host[got.Endpoint.Addr()] == node,
 		// The node's own address, masqueraded, may be the same one.
 		got.Action == viptest.Forward && p.Source == vip.FromNode && !got.SNAT:
 		got.SNAT = p.want.Masquerades(p.Packet, got.Endpoint)
@@ -214,12 +216,8 @@ func understand(p viptest.Packet, answer string) (viptest.Result, error) {
 	if err != nil {
 		return viptest.Result{}, fmt.Errorf("understanding %q: %w", answer, err)
 	}
-	switch words[1] {
-	case node, elsewhere:
-		return viptest.Result{Action: viptest.Pass}, nil
-	}
 	if at == netip.AddrPortFrom(p.To.Addr, p.To.Port) {
-		return viptest.Result{Action: viptest.Pass}, nil // a pod by its own address
+		return viptest.Result{Action: viptest.Pass}, nil // a host by its own address
 	}
 	return viptest.Result{Action: viptest.Forward, Endpoint: at, SNAT: seen.Addr().Unmap() != p.From}, nil
 }

@@ -84,7 +84,7 @@ func decodeSCTP(b []byte) (sctpPacket, bool) {
 
 // serveSCTP answers INITs on every host.
 func (s *site) serveSCTP() error {
-	ports := map[string][]uint16{elsewhere: elsewherePorts, node: nodePorts, otherNode: nil, outside: nil}
+	ports := map[string][]uint16{elsewhere: elsewherePorts, node: nodePorts, otherNode: nodePorts, outside: nil}
 	for _, p := range s.lab.Topology.Pods {
 		ports[p.Name] = podPorts
 	}

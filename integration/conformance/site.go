@@ -36,7 +36,7 @@ const (
 var (
 	podPorts       = []uint16{8080, 8081}
 	elsewherePorts = []uint16{9, 22, 80, 81, 82}
-	nodePorts      = []uint16{22} // of the node's own servers
+	nodePorts      = []uint16{22} // of the nodes' own servers
 )
 
 // site is the lab, and who is where in it.
@@ -105,6 +105,7 @@ func newSite(t *testing.T) *site {
 		s.lab.RunIn(lab.Router, routeByNode),
 		s.serve(t.Context(), elsewhere, elsewherePorts),
 		s.serve(t.Context(), node, nodePorts),
+		s.serve(t.Context(), otherNode, nodePorts),
 		s.serveSCTP(),
 	)
 	for _, h := range s.lab.Hosts() {

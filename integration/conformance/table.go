@@ -77,6 +77,27 @@ func clusterAddresses() []feature {
 func otherEndpoints() []feature {
 	return []feature{
 		{
+			name: "F-01 endpoints in the hosts' own network: of this node, and of the other",
+			world: `
+			service a/here type=NodePort ips=10.96.0.7 ports=443/P->30443
+			slice s ports=22/P
+			endpoint 192.168.6.1 node=n1
+			service a/there type=NodePort ips=10.96.0.8 ports=443/P->30444
+			slice s ports=22/P
+			endpoint 192.168.6.2 node=n2`,
+			packets: `
+			p3      10.96.0.7:443/P      n1:22
+			n1      10.96.0.7:443/P      n1:22 +snat
+			outside 10.96.0.7:443/P      n1:22 +snat
+			p3      192.168.6.1:30443/P  n1:22 +snat
+			n1      192.168.6.1:30443/P  n1:22 +snat
+			outside 192.168.6.1:30443/P  n1:22 +snat
+			p3      10.96.0.8:443/P      n2:22
+			n1      10.96.0.8:443/P      n2:22 +snat
+			outside 10.96.0.8:443/P      n2:22 +snat
+			outside 192.168.6.1:30444/P  n2:22 +snat`,
+		},
+		{
 			name: "P-15 the only endpoint reaches itself, also where nobody said on which node it runs",
 			world: `
 			service a/web ips=10.96.0.7 ports=80/P

@@ -66,7 +66,7 @@
 //
 // # Drift
 //
-// IPVS tells nobody of its changes, so it is looked at every 800 ms: all of a
+// IPVS tells nobody of its changes, so it is looked at every 500 ms: all of a
 // table of up to 128 KiB of text (180 servers with ten endpoints), the first part
 // of a larger one, and a summary of all IPv4 servers, which tells what is missing,
 // set otherwise, or has endpoints too many or too few, whatever the size. What it

@@ -18,7 +18,7 @@ import (
 const (
 	// glanceEvery is how often IPVS is glanced at: nothing tells when it changes,
 	// and drift is to be healed within two seconds (X02).
-	glanceEvery = 800 * time.Millisecond
+	glanceEvery = 500 * time.Millisecond
 	// glanceStart is how much of the table is read then; a server with ten
 	// endpoints takes 700 bytes.
 	glanceStart = 128 << 10
