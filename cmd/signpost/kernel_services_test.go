@@ -265,6 +265,7 @@ func (p *process) untilLine(text string, do func()) (count int) {
 		default:
 			do()
 			count++
+			<-time.After(5 * time.Millisecond) // the program has to get on, too
 		}
 	}
 	p.t.Fatalf("no line with %q, in the time of %d connections:\n%s", text, count, strings.Join(seen, "\n"))

@@ -46,6 +46,9 @@ type Limits struct {
 	// NewestOnly: of connections between one port of a client and one endpoint by
 	// several ways, the newest works.
 	NewestOnly bool
+	// TooLarge: the node's own datagrams that don't fit into one packet may be
+	// lost; then the sender is told so.
+	TooLarge bool
 	// InProcess: the dataplane is this process. When it ends, nobody answers
 	// any more, and who sticks to which endpoint is forgotten.
 	InProcess bool
@@ -103,6 +106,8 @@ func Run(t *testing.T, s Suite) {
 		{"random", r.random},
 		{"life", r.life},
 		{"one port", r.onePort},
+		{"closed port", r.closedPort},
+		{"large", r.large},
 		{"strangers", r.strangers},
 		{"host ports", r.hostPorts},
 		{"live", r.live},

@@ -1,9 +1,11 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -25,6 +27,7 @@ type probe struct {
 	viptest.Packet
 	host string
 	want viptest.Outcome
+	text string // to say over TCP or UDP; empty: hello
 }
 
 const (
@@ -191,7 +194,8 @@ func (s *site) ask(ctx context.Context, p probe) (string, error) {
 	}
 	// A node's own rules answer a UDP packet that they do not let out twice: by
 	// this error, and, where they refuse it, by what is read after it.
-	if _, err := c.Write([]byte("hello\n")); err != nil && !errors.Is(err, syscall.EPERM) {
+	text := cmp.Or(p.text, "hello\n")
+	if _, err := io.WriteString(c, text); err != nil && !errors.Is(err, syscall.EPERM) {
 		return "", err
 	}
 	buf := make([]byte, 512)
