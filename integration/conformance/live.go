@@ -108,12 +108,7 @@ func (r *runner) underLoad(t *testing.T, f func(ctx context.Context)) {
 	var clients sync.WaitGroup
 	var connections, repeated atomic.Int64
 	clients.Go(func() {
-		tick := time.NewTicker(time.Second / connectionsPerSecond)
-		defer tick.Stop()
-		for n := 0; ctx.Err() == nil; n++ {
-			clients.Go(func() { r.connect(t, n, &connections, &repeated) })
-			<-tick.C
-		}
+		lab.Load(connectionsPerSecond, ctx.Done(), func(n int) { r.connect(t, n, &connections, &repeated) })
 	})
 	f(ctx)
 	clients.Wait()

@@ -209,17 +209,12 @@ func (c *cluster) press(t *testing.T, f func()) {
 	t.Helper()
 	done, clients := make(chan struct{}), sync.WaitGroup{}
 	clients.Go(func() {
-		tick := time.NewTicker(time.Second / 200)
-		defer tick.Stop()
-		for n := 0; ; n++ {
-			clients.Go(func() { c.brief(t, waysIn[n%len(waysIn)].from, waysIn[n%len(waysIn)].to) })
-			select {
-			case <-tick.C:
-			case <-done:
-				t.Logf("%d connections", n)
-				return
-			}
-		}
+		const perSecond = 200
+		connections := lab.Load(perSecond, done, func(n int) {
+			way := waysIn[n%len(waysIn)]
+			c.brief(t, way.from, way.to)
+		})
+		t.Logf("%d connections", connections)
 	})
 	f()
 	<-time.After(300 * time.Millisecond)

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -93,24 +92,13 @@ func (c *cluster) underLoad(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	var clients sync.WaitGroup
-	var connections atomic.Int64
 	clients.Go(func() {
-		tick := time.NewTicker(time.Second / time.Duration(c.perSecond()))
-		defer tick.Stop()
-		for n := 0; ; n++ {
-			clients.Go(func() { c.connect(t, n) })
-			connections.Add(1)
-			select {
-			case <-tick.C:
-			case <-done:
-				return
-			}
-		}
+		connections := lab.Load(c.perSecond(), done, func(n int) { c.connect(t, n) })
+		t.Logf("%d connections", connections)
 	})
 	f()
 	close(done)
 	clients.Wait()
-	t.Logf("%d connections", connections.Load())
 }
 
 // ways lead to the constant Service.
