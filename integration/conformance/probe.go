@@ -178,9 +178,10 @@ func (s *site) send(ctx context.Context, p probe, patience time.Duration) (vipte
 
 // ask connects by TCP or UDP and returns what the other side says.
 func (s *site) ask(ctx context.Context, p probe) (string, error) {
-	network, from := "tcp", net.Addr(&net.TCPAddr{IP: p.From.AsSlice()})
+	ip, port := net.IP(p.From.AsSlice()), s.nextClientPort()
+	network, from := "tcp", net.Addr(&net.TCPAddr{IP: ip, Port: port})
 	if p.To.Protocol == discovery.UDP {
-		network, from = "udp", &net.UDPAddr{IP: p.From.AsSlice(), Port: int(s.nextUDPPort())}
+		network, from = "udp", &net.UDPAddr{IP: ip, Port: port}
 	}
 	to := netip.AddrPortFrom(p.To.Addr, p.To.Port).String()
 	c, err := s.lab.DialWith(ctx, p.host, net.Dialer{LocalAddr: from}, network, to)

@@ -158,11 +158,11 @@ func (s *site) alone(p probe) (done func()) {
 	return mu.Unlock
 }
 
-// nextUDPPort is a source port that no probe of this site has used for long: a
-// used one would follow its entry in connection tracking, also to an endpoint
-// that went. It is neither an ephemeral port, which the backend may have, nor a
-// node port.
-func (s *site) nextUDPPort() uint16 { return uint16(10000 + s.ports.Add(1)%20000) }
+// nextClientPort is a source port that no TCP or UDP client of this site has used
+// for long: a used one would follow its entry in connection tracking, also to an
+// endpoint that went, or share it with a connection by another way (see onePort).
+// It is neither an ephemeral port, which the backend may have, nor a node port.
+func (s *site) nextClientPort() int { return 11000 + int(s.ports.Add(1))%19000 }
 
 // nextPort is a source port that was not used for long: unlike SCTP, the client
 // does not try again where one that is remembered costs the first packet.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,10 +49,11 @@ type cluster struct {
 	binary    string
 	manifests string
 	running   map[string]*lab.Process // by node
+	ports     atomic.Uint32           // given out by connect
 }
 
 const (
-	patience = 10 * time.Second
+	patience = 30 * time.Second
 	// silence is how long no answer must come where there is to be none.
 	silence = 300 * time.Millisecond
 )
@@ -110,7 +112,7 @@ func (c *cluster) corefile(node string) string { return c.Corefile(node, c.mode,
 
 func (c *cluster) ready(t *testing.T, node string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := c.Await(ctx, node, "http://127.0.0.1:8181/ready", c.running[node]); err != nil {
 		t.Fatal(err)
@@ -182,6 +184,13 @@ func (c *cluster) say(ctx context.Context, conn net.Conn) (string, error) {
 	buf := make([]byte, 512)
 	n, err := conn.Read(buf)
 	return strings.TrimSpace(string(buf[:n])), err
+}
+
+// connect connects from a port that no other client has: connections to one
+// endpoint by several ways must not share one in mode ipvs (docs/modes.md).
+func (c *cluster) connect(ctx context.Context, host, to string) (net.Conn, error) {
+	port := 11000 + int(c.ports.Add(1))%19000
+	return c.DialWith(ctx, host, net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}, "tcp", to)
 }
 
 // answers connects many times at once and returns what was said how often. All

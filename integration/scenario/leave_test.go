@@ -155,7 +155,7 @@ func (c *cluster) hold(t *testing.T, when string) []held {
 	var list []held
 	for _, w := range waysIn {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		conn, err := c.Dial(ctx, w.from, "tcp", w.to)
+		conn, err := c.connect(ctx, w.from, w.to)
 		cancel()
 		name := fmt.Sprintf("%s to %s, %s", w.from, w.to, when)
 		if err != nil {
@@ -225,7 +225,7 @@ func (c *cluster) press(t *testing.T, f func()) {
 func (c *cluster) brief(t *testing.T, from, to string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
-	conn, err := c.Dial(ctx, from, "tcp", to)
+	conn, err := c.connect(ctx, from, to)
 	if err != nil {
 		t.Errorf("%s to %s: %v", from, to, err)
 		return

@@ -93,7 +93,7 @@ func (c *cluster) underLoad(t *testing.T, f func()) {
 	done := make(chan struct{})
 	var clients sync.WaitGroup
 	clients.Go(func() {
-		connections := lab.Load(c.perSecond(), done, func(n int) { c.connect(t, n) })
+		connections := lab.Load(c.perSecond(), done, func(n int) { c.once(t, n) })
 		t.Logf("%d connections", connections)
 	})
 	f()
@@ -106,11 +106,11 @@ var ways = []struct{ from, to string }{
 	{"client", "10.96.0.7:80"}, {"node-a", "10.96.0.7:80"}, {"outside", "192.168.6.140:30080"}, {"outside", "203.0.113.100:80"},
 }
 
-func (c *cluster) connect(t *testing.T, n int) {
+func (c *cluster) once(t *testing.T, n int) {
 	from, to := ways[n%len(ways)].from, ways[n%len(ways)].to
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
 	defer cancel()
-	conn, err := c.Dial(ctx, from, "tcp", to)
+	conn, err := c.connect(ctx, from, to)
 	if err != nil {
 		t.Errorf("connection %d, %s to %s: %v", n, from, to, err)
 		return
