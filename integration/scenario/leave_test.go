@@ -262,9 +262,7 @@ func (c *cluster) leftOfIPVS(t *testing.T) string {
 }
 
 // untilGone waits until nothing is left of mode ipvs: the kernel remembers a
-// connection for ten seconds after a reset. Some entries stay for two minutes,
-// those of ports that the other mode's clients have used again: then it is the
-// limit that ends it.
+// connection for ten seconds after a reset.
 func (c *cluster) untilGone(t *testing.T) {
 	t.Helper()
 	const limit = 90 * time.Second
