@@ -26,6 +26,6 @@
 //
 // Packets that are to be dropped are waited for a third of a second; all packets of
 // a world are under way at once. TCP has to be answered before it sends again.
-// What is late, and the odd datagram that is lost, is sent a second time when the
-// others are done, alone: then nothing is excused.
+// What is late is sent a second time when the others are done, alone: then
+// nothing is excused.
 package conformance

@@ -39,17 +39,11 @@ const (
 	// promptly is how long an answer may take: one that comes later was not given
 	// to the first packet, but to TCP's first retransmission (F-15).
 	promptly = 950 * time.Millisecond
-	// fewLost is how many packets of one round a busy machine may lose.
-	fewLost = 3
 )
 
-// Why a probe is sent again. A machine that was busy with the other probes may
-// be late, or lose a packet that nobody sends again; a dataplane that is, or
-// does, is so the second time, too.
-var (
-	errLate = errors.New("not at once")
-	errLost = errors.New("not answered")
-)
+// errLate has a probe sent again: a machine that was busy with the other probes
+// may be late, a dataplane that is late is so the second time, too.
+var errLate = errors.New("not at once")
 
 // check sends probes and compares what becomes of them with what has to.
 func (r *runner) check(t *testing.T, when string, probes []probe) {
@@ -57,47 +51,30 @@ func (r *runner) check(t *testing.T, when string, probes []probe) {
 	if err := r.site.forgetFlows(); err != nil {
 		t.Fatalf("emptying the connection tracking table: %v", err)
 	}
-	var again queue
+	var mu sync.Mutex
+	var late []probe
 	var all errgroup.Group
 	all.SetLimit(atOnce)
 	for _, p := range probes {
 		all.Go(func() error {
-			err := r.checkOne(t.Context(), p)
-			if again.take(p, err) {
+			switch err := r.checkOne(t.Context(), p); {
+			case errors.Is(err, errLate):
 				t.Logf("%s: %v; it is sent again", when, err)
-			} else if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				late = append(late, p)
+			case err != nil:
 				t.Errorf("%s: %v", when, err)
 			}
 			return nil
 		})
 	}
 	_ = all.Wait() // every goroutine reports for itself
-	for _, p := range again.probes {
+	for _, p := range late {
 		if err := r.checkOne(t.Context(), p); err != nil {
 			t.Errorf("%s, for the second time and alone: %v", when, err)
 		}
 	}
-}
-
-// queue has the probes to be sent again.
-type queue struct {
-	mu     sync.Mutex
-	probes []probe
-	lost   int
-}
-
-// take reports whether a probe with this error is to be sent again.
-func (q *queue) take(p probe, err error) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case errors.Is(err, errLost) && q.lost < fewLost:
-		q.lost++
-	case !errors.Is(err, errLate):
-		return false
-	}
-	q.probes = append(q.probes, p)
-	return true
 }
 
 // checkOne sends a probe, with the suite's patience.
@@ -114,8 +91,9 @@ func (r *runner) checkOne(ctx context.Context, p probe) error {
 		return err
 	}
 	took := time.Since(start)
-	answered := p.want.Action == viptest.Forward || p.want.Action == viptest.Reject && patience != silence
-	if answered && p.To.Protocol == discovery.TCP && took > promptly {
+	accepted := p.want.Action == viptest.Forward && p.To.Protocol == discovery.TCP
+	refused := p.want.Action == viptest.Reject && patience != silence
+	if (accepted || refused) && took > promptly {
 		return fmt.Errorf("sending %s: answered after %s, %w", p.Packet, took, errLate)
 	}
 	return nil
@@ -126,11 +104,7 @@ func (r *runner) try(ctx context.Context, p probe, patience time.Duration) error
 	if err != nil {
 		return fmt.Errorf("sending %s: %w", p.Packet, err)
 	}
-	err = p.want.Check(p.Packet, r.excuse(p, got))
-	if err != nil && got.Action == viptest.Drop && p.To.Protocol != discovery.TCP {
-		return fmt.Errorf("%w: %w", errLost, err)
-	}
-	return err
+	return p.want.Check(p.Packet, r.excuse(p, got))
 }
 
 // excuse overlooks what the backend's limits name, and that a host refuses
