@@ -15,23 +15,16 @@ import (
 
 	"signpost/cmd/signpost/corefile"
 	"signpost/dnsserver"
+	"signpost/integration/lab"
 )
-
-// freePort returns a port that was free a moment ago, for UDP and TCP.
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().(*net.TCPAddr).Port
-}
 
 // F2: a forward that leads back here ends the server, and says why.
 func TestLoopEndsTheServer(t *testing.T) {
 	t.Parallel()
-	port := freePort(t)
+	port, err := lab.FreePort(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	text := fmt.Sprintf(".:%d {\n bind 127.0.0.1\n loop\n cache\n forward . 127.0.0.1:%d\n}", port, port)
 	config, err := corefile.Parse("Corefile", []byte(text), corefile.Options{})
 	if err != nil {
