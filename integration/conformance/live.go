@@ -138,7 +138,7 @@ func (r *runner) connect(t *testing.T, n int, connections, repeated *atomic.Int6
 // greet connects and returns what was said, and how often the first packet had
 // to be sent again: the clock would also tell of a machine that is busy.
 func (r *runner) greet(ctx context.Context, from, to string) (answer string, again uint32, err error) {
-	own := net.Dialer{LocalAddr: &net.TCPAddr{Port: r.site.nextClientPort()}}
+	own := net.Dialer{LocalAddr: &net.TCPAddr{Port: r.site.clients.Next()}}
 	c, err := r.site.lab.DialWith(ctx, from, own, "tcp", to)
 	if err != nil {
 		return "", 0, err

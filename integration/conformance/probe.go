@@ -152,7 +152,7 @@ func (s *site) send(ctx context.Context, p probe, patience time.Duration) (vipte
 
 // ask connects by TCP or UDP and returns what the other side says.
 func (s *site) ask(ctx context.Context, p probe) (string, error) {
-	ip, port := net.IP(p.From.AsSlice()), s.nextClientPort()
+	ip, port := net.IP(p.From.AsSlice()), s.clients.Next()
 	network, from := "tcp", net.Addr(&net.TCPAddr{IP: ip, Port: port})
 	if p.To.Protocol == discovery.UDP {
 		network, from = "udp", &net.UDPAddr{IP: ip, Port: port}

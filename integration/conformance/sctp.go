@@ -158,15 +158,9 @@ func (s *site) alone(p probe) (done func()) {
 	return mu.Unlock
 }
 
-// nextClientPort is a source port that no TCP or UDP client of this site has used
-// for long: a used one would follow its entry in connection tracking, also to an
-// endpoint that went, or share it with a connection by another way (see onePort).
-// It is neither an ephemeral port, which the backend may have, nor a node port.
-func (s *site) nextClientPort() int { return 11000 + int(s.ports.Add(1))%19000 }
-
-// nextPort is a source port that was not used for long: unlike SCTP, the client
+// nextSCTPPort is a source port that was not used for long: unlike SCTP, the client
 // does not try again where one that is remembered costs the first packet.
-func (s *site) nextPort() uint16 { return uint16(32768 + s.ports.Add(1)%28000) }
+func (s *site) nextSCTPPort() uint16 { return uint16(32768 + s.sctpPorts.Add(1)%28000) }
 
 // askSCTP sends an INIT and returns the text of its answer; see alone.
 func (s *site) askSCTP(ctx context.Context, p probe) (string, error) {
@@ -183,7 +177,7 @@ func (s *site) askSCTP(ctx context.Context, p probe) (string, error) {
 	if err := c.SetDeadline(deadline); err != nil {
 		return "", err
 	}
-	hello := sctpPacket{from: s.nextPort(), to: p.To.Port, kind: chunkInit, own: rand.Uint32() | 1}
+	hello := sctpPacket{from: s.nextSCTPPort(), to: p.To.Port, kind: chunkInit, own: rand.Uint32() | 1}
 	if _, err := c.Write(hello.encode()); err != nil && !errors.Is(err, syscall.EPERM) {
 		return "", refusedBy(err)
 	}

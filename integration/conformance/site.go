@@ -46,8 +46,10 @@ type site struct {
 	own     map[string][]netip.Addr
 	answers map[netip.AddrPort]bool
 	closers []io.Closer
-	sctp    sync.Map // a lock for each two addresses; see alone
-	ports   atomic.Uint32
+	clients lab.ClientPorts // of TCP and UDP
+
+	sctp      sync.Map // a lock for each two addresses; see alone
+	sctpPorts atomic.Uint32
 }
 
 func topology() lab.Topology {

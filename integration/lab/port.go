@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 )
 
 // FreePort returns a port of 127.0.0.1 that nobody has, neither for TCP nor for
@@ -21,3 +22,13 @@ func FreePort(ctx context.Context) (int, error) {
 	}
 	return tcp.Addr().(*net.TCPAddr).Port, errors.Join(udp.Close(), tcp.Close())
 }
+
+// ClientPorts gives out source ports for clients of TCP and UDP, none of them
+// again for long: a used one would follow its entry in connection tracking, also to
+// an endpoint that went, or share it with a connection by another way (in mode
+// ipvs, docs/modes.md). They are neither ephemeral ports, which somebody may have,
+// nor node ports. The zero value is ready; any goroutine may call it.
+type ClientPorts struct{ given atomic.Uint32 }
+
+// Next returns the next port.
+func (p *ClientPorts) Next() int { return 11000 + int(p.given.Add(1))%19000 }

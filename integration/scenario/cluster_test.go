@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +48,7 @@ type cluster struct {
 	binary    string
 	manifests string
 	running   map[string]*lab.Process // by node
-	ports     atomic.Uint32           // given out by connect
+	clients   lab.ClientPorts         // of connect
 }
 
 const (
@@ -189,8 +188,7 @@ func (c *cluster) say(ctx context.Context, conn net.Conn) (string, error) {
 // connect connects from a port that no other client has: connections to one
 // endpoint by several ways must not share one in mode ipvs (docs/modes.md).
 func (c *cluster) connect(ctx context.Context, host, to string) (net.Conn, error) {
-	port := 11000 + int(c.ports.Add(1))%19000
-	return c.DialWith(ctx, host, net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}, "tcp", to)
+	return c.DialWith(ctx, host, net.Dialer{LocalAddr: &net.TCPAddr{Port: c.clients.Next()}}, "tcp", to)
 }
 
 // answers connects many times at once and returns what was said how often. All
