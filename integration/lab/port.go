@@ -10,15 +10,24 @@ import (
 
 // FreePort returns a port of 127.0.0.1 that nobody has, neither for TCP nor for
 // UDP, at the moment.
-func FreePort(ctx context.Context) (int, error) {
+func FreePort(ctx context.Context) (port int, err error) {
+	for range 20 { // one that TCP has free may be a UDP client's
+		if port, err = tryPort(ctx); err == nil {
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("looking for a free port: %w", err)
+}
+
+func tryPort(ctx context.Context) (int, error) {
 	var config net.ListenConfig
 	tcp, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
+		return 0, err //nolint:wrapcheck // FreePort does
 	}
 	udp, err := config.ListenPacket(ctx, "udp", tcp.Addr().String())
 	if err != nil {
-		return 0, errors.Join(fmt.Errorf("looking for a free port: %w", err), tcp.Close())
+		return 0, errors.Join(err, tcp.Close())
 	}
 	return tcp.Addr().(*net.TCPAddr).Port, errors.Join(udp.Close(), tcp.Close())
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -35,7 +36,9 @@ func TestLoopEndsTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.Run(t.Context(), nil, func() (*corefile.Config, error) { return config, nil })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = s.Run(ctx, nil, func() (*corefile.Config, error) { return config, nil })
 	var loop *dnsserver.LoopError
 	if !errors.As(err, &loop) || loop.Zone != "." || !strings.Contains(err.Error(), fmt.Sprintf("127.0.0.1:%d", port)) {
 		t.Errorf("Run: %v, want a loop", err)
