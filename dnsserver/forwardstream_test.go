@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,9 +163,9 @@ func TestForwardReuse(t *testing.T) {
 func TestConnPool(t *testing.T) {
 	t.Parallel()
 	counter := func() prometheus.Counter { return prometheus.NewCounter(prometheus.CounterOpts{}) }
-	newPool := func(conf PoolConfig, open *int) *connPool {
+	newPool := func(conf PoolConfig, open *atomic.Int32) *connPool {
 		return &connPool{conf: conf, hits: counter(), misses: counter(), dial: func(context.Context) (net.Conn, error) {
-			*open++
+			open.Add(1)
 			a, _ := net.Pipe()
 			return &tallyConn{a, open}, nil
 		}}
@@ -190,7 +191,8 @@ func TestConnPool(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				open, again := 0, 0
+				var open atomic.Int32
+				again := 0
 				p := newPool(tt.conf, &open)
 				for range tt.uses {
 					c, reused := get(t, p)
@@ -205,14 +207,14 @@ func TestConnPool(t *testing.T) {
 				}
 				time.Sleep(tt.conf.Expire)
 				synctest.Wait()
-				if open != 0 {
-					t.Errorf("%d connections are open after they expired", open)
+				if n := open.Load(); n != 0 {
+					t.Errorf("%d connections are open after they expired", n)
 				}
 			})
 		})
 	}
 	t.Run("F1 idle ones are limited, and closed at the end", func(t *testing.T) {
-		open := 0
+		var open atomic.Int32
 		p := newPool(PoolConfig{Expire: time.Hour, MaxIdle: 2}, &open)
 		var conns []pooledConn
 		for range 4 {
@@ -222,24 +224,25 @@ func TestConnPool(t *testing.T) {
 		for _, c := range conns[:3] {
 			p.put(c)
 		}
-		if open != 3 {
-			t.Errorf("%d open, want two idle and one in use", open)
+		if n := open.Load(); n != 3 {
+			t.Errorf("%d open, want two idle and one in use", n)
 		}
 		p.close()
 		p.put(conns[3])
-		if open != 0 {
-			t.Errorf("%d open after the end", open)
+		if n := open.Load(); n != 0 {
+			t.Errorf("%d open after the end", n)
 		}
 	})
 }
 
-// tallyConn counts itself out when it is closed.
+// tallyConn counts itself out when it is closed, by whomever: the pool's timer
+// does it too.
 type tallyConn struct {
 	net.Conn
-	open *int
+	open *atomic.Int32
 }
 
 func (c *tallyConn) Close() error {
-	*c.open--
+	c.open.Add(-1)
 	return c.Conn.Close()
 }
